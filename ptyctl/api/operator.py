@@ -16,11 +16,13 @@ class WatchRequest(Request):
     Attributes:
         max_behind: paint the screen again (another `begin`) instead of output that is more bytes behind, and after a resize or
             a new connection. A `from_offset` that cannot be resumed counts as absent.
+        scrollback: number of lines above the screen that the painting includes, unless it replaces much output.
     """
 
     session_id: Id
     from_offset: int | None = Field(default=None, ge=0, description="a byte offset into the raw output")
     max_behind: int | None = Field(default=None, ge=0)
+    scrollback: int = Field(default=0, ge=0)
     task_id: Id | None = None
 
 

@@ -186,6 +186,19 @@ async def test_watch_with_max_behind_paints_again_instead_of_much_output(open_se
     await watch.aclose()
 
 
+async def test_watch_with_scrollback_paints_the_lines_above_the_screen(open_session: Open) -> None:
+    handle = await scripted_program(open_session, b"".join(b"line %d\r\n" % number for number in range(100)))
+    watch = watching(handle, scrollback=30)
+    begin = await anext(watch)
+    late = ScreenModel(begin.cols or 0, begin.rows or 0)
+    late.feed(b64decode(begin.data_b64 or ""))
+    assert list(late.snapshot().rows) == (await handle.screen()).rows
+    lines = [*late.scrollback(1000), late.snapshot().rows[0]]
+    first = int(lines[0].removeprefix("line "))
+    assert lines == [f"line {number}" for number in range(first, first + 31)]
+    await watch.aclose()
+
+
 async def test_watch_with_max_behind_paints_again_after_resize(open_session: Open) -> None:
     handle = await scripted_program(open_session, b"text")
     watch = watching(handle, max_behind=1 << 20)

@@ -141,10 +141,13 @@ class ScreenModel:
         """Replace the scrollback by what `stored_scrollback` returned. Raises KeyError, TypeError or ValueError."""
         restore_scrollback(self._emulator, stored)
 
-    def serialize(self) -> bytes:
-        """Return bytes that bring a fresh terminal of this size to the same state, a partial sequence included."""
+    def serialize(self, scrollback: int = 0) -> bytes:
+        """Return bytes that bring a fresh terminal of this size to the same state, a partial sequence included.
+
+        `scrollback` is the number of lines above the screen that they draw too.
+        """
         self._draw_deferred()
-        return serialize(self._emulator) + self._tokenizer.pending() + self._partial_sgr
+        return serialize(self._emulator, scrollback) + self._tokenizer.pending() + self._partial_sgr
 
     def copy(self) -> ScreenModel:
         """Return an independent copy. It is cheap: rows are shared."""

@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from pyte.charsets import LAT1_MAP
 
 from . import modes
 from .attributes import PROTECT, sgr
-from .cells import BLANK, FIRST_CLUSTER, STUB, Grid
+from .cells import BLANK, FIRST_CLUSTER, STUB, Grid, split_columns
 from .colours import colour_sequences
 from .emulator import DEFAULT_STYLE, Emulator, SavedCursor
 
@@ -35,13 +36,26 @@ _SET = (modes.KEPT | {modes.REVERSE_WRAP}) - {modes.DECNKM}
 Paint = Callable[[Emulator, str], str]
 
 
-def serialize(emulator: Emulator) -> bytes:
+def serialize(emulator: Emulator, scrollback: int = 0) -> bytes:
     """Return bytes that bring a fresh terminal of the same size to the emulator's state.
 
     Covers both screens, cursors, the cursor saved by DECSC, style, margins, modes, tab stops, character sets and titles. The
-    character that REP would repeat is not restored.
+    character that REP would repeat is not restored. `scrollback` is the number of lines above the screen that are drawn too.
     """
-    return "".join(_serialize(emulator)).encode("utf-8")
+    return "".join([*_draw_scrollback(emulator, scrollback), *_serialize(emulator)]).encode("utf-8")
+
+
+def _draw_scrollback(emulator: Emulator, limit: int) -> Iterator[str]:
+    """Draw the newest lines of the scrollback, and scroll all of them off the screen."""
+    skipped = max(len(emulator.history) - limit, 0)
+    for text, styles in islice(emulator.history, skipped, None):
+        cells = list(text) if text.isascii() else split_columns(text)
+        cells += BLANK * (len(styles) - len(cells))
+        for run in _STYLE_RUNS.finditer(styles.ljust(len(cells), DEFAULT_STYLE)):
+            yield _sgr(emulator, run[1]) + "".join(cells[run.start() : run.end()])
+        yield f"{_RESET_STYLE}\r\n"
+    if skipped < len(emulator.history):
+        yield "\r\n" * (emulator.lines - 1) + "\x1b[H"
 
 
 def _serialize(emulator: Emulator) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from base64 import b64encode
 from collections.abc import AsyncGenerator
+from functools import partial
 from typing import Any
 
 from ptyctl.api.errors import invalid
@@ -21,14 +22,14 @@ _PAINT_INTERVAL_S = 0.25
 
 
 async def watch(
-    session: Session, from_offset: int | None = None, max_behind: int | None = None
+    session: Session, from_offset: int | None = None, max_behind: int | None = None, scrollback: int = 0
 ) -> AsyncGenerator[WatchItem, None]:
     """Yield items (see `WatchItem`) until the session is closed and all items were delivered.
 
     Raises:
         PtyctlError: INVALID_ARGUMENT for an offset past the end; BUSY if the screen is too far behind.
     """
-    watcher = _Watcher(session, max_behind)
+    watcher = _Watcher(session, max_behind, scrollback)
     unsubscribe = session.stream.subscribe_output(lambda raw, data: session.signal.notify())
     try:
         yield await watcher.begin(from_offset)
@@ -50,10 +51,11 @@ async def watch(
 class _Watcher:
     """One watcher's position. With `max_behind` it sees the screen again instead of output that it cannot use."""
 
-    def __init__(self, session: Session, max_behind: int | None) -> None:
+    def __init__(self, session: Session, max_behind: int | None, scrollback: int) -> None:
         self._session = session
         self._source = session.display.source
         self._max_behind = max_behind
+        self._scrollback = scrollback
         self._raw = 0
         self._steps = 0
         self._next_paint = 0.0
@@ -64,7 +66,7 @@ class _Watcher:
     async def begin(self, from_offset: int | None) -> WatchItem:
         """Return the first item: an offset, or the painted screen."""
         if from_offset is None or (self._max_behind is not None and not await self._can_resume(from_offset)):
-            return await self._paint()
+            return await self._paint(self._scrollback)
         if from_offset > self._source.end:
             raise invalid(f"from_offset {from_offset} is past the end, {self._source.end}", field="from_offset")
         self._raw, self._steps = from_offset, self._source.step_count()
@@ -78,18 +80,22 @@ class _Watcher:
         return late or self._source.step_count() != self._steps
 
     async def paint_again(self) -> WatchItem:
-        """Paint the screen, and do not do that again at once: a flood would leave no time for anything else."""
+        """Paint the screen, and do not do that again at once: a flood would leave no time for anything else.
+
+        After much output the lines above the screen are not painted: in a flood they would cost more than the screen.
+        """
         loop = asyncio.get_running_loop()
-        started = loop.time()
-        item = await self._paint()
+        started, behind = loop.time(), self._source.end - self._raw
+        item = await self._paint(self._scrollback if behind <= (self._max_behind or 0) else 0)
         self._next_paint = loop.time() + max(2 * (loop.time() - started), _PAINT_INTERVAL_S)
         return item
 
-    async def _paint(self) -> WatchItem:
-        """Return an item that paints the current screen, and continue from there. Raises PtyctlError BUSY."""
+    async def _paint(self, scrollback: int) -> WatchItem:
+        """Return an item that paints the screen with lines above it, and continue from there. Raises PtyctlError BUSY."""
         async with self._session.screen.current() as replay:
             self._raw, self._steps = replay.raw, replay.step
-            painted = await run_for(replay.cells, replay.model.serialize)
+            cells = replay.cells + scrollback * replay.model.cols
+            painted = await run_for(cells, partial(replay.model.serialize, scrollback))
         return self._begin(painted)
 
     async def _can_resume(self, offset: int) -> bool:

@@ -19,6 +19,8 @@ from .viewer import MAX_BEHIND_BYTES, Viewer
 
 #: The task of a page's calls. Its principal makes it unique.
 TASK_ID = "web"
+#: Number of lines above the screen that a viewer of a terminal gets with it.
+SCROLLBACK_LINES = 1000
 #: A pause after each large piece of output (in base64, and seconds): a flood reaches a viewer at about 10 MB/s, and takes
 #: little time of other sessions. A viewer that falls behind gets the screen.
 _FLOOD_B64_BYTES = 64 * 1024
@@ -55,7 +57,13 @@ class TerminalTopic:
 
     async def run(self, session_id: str, start: int | None) -> None:
         """Send the terminal until the session is closed. Raises PtyctlError."""
-        request = WatchRequest(session_id=session_id, from_offset=start, max_behind=MAX_BEHIND_BYTES, task_id=TASK_ID)
+        request = WatchRequest(
+            session_id=session_id,
+            from_offset=start,
+            max_behind=MAX_BEHIND_BYTES,
+            scrollback=SCROLLBACK_LINES,
+            task_id=TASK_ID,
+        )
         async with aclosing(self._controller.watch(request)) as items:
             async for item in items:
                 await self._deliver(item)

@@ -297,14 +297,14 @@ def last_change(data: bytes, rows: list[int]) -> int:
             return int(done.value)
 
 
-@given(scripts(), STREAMS)
+@given(scripts(), STREAMS, st.sampled_from([0, 3, 1000]))
 def test_serialize_restores_screen_and_continues_alike(
-    begun: tuple[ScreenModel, list[bytes | tuple[int, int]]], more: bytes
+    begun: tuple[ScreenModel, list[bytes | tuple[int, int]]], more: bytes, scrollback: int
 ) -> None:
     model = run(*begun, 1 << 30)
     model.responses.clear()
     fresh = ScreenModel(model.cols, model.rows)
-    fresh.feed(model.serialize())
+    fresh.feed(model.serialize(scrollback))
     assert fresh.snapshot(attributes=True) == model.snapshot(attributes=True)
     # From here on invisible state has an effect; except REP, which needs the character before it.
     more = b"\r" + more
@@ -312,6 +312,16 @@ def test_serialize_restores_screen_and_continues_alike(
     fresh.feed(more)
     assert fresh.snapshot(attributes=True) == model.snapshot(attributes=True)
     assert fresh.responses == model.responses
+
+
+@given(st.lists(st.text(st.sampled_from("ab 漢é"), max_size=10)), st.integers(0, 8), st.integers(1, 5))
+def test_serialize_with_scrollback_restores_lines_and_colours(lines: list[str], limit: int, rows: int) -> None:
+    model, fresh = ScreenModel(20, rows), ScreenModel(20, rows)
+    for number, line in enumerate(lines):
+        model.feed(f"\x1b[{31 + number % 7};{40 + number % 3}m{line}\x1b[m{line[:3]}\r\n".encode())
+    fresh.feed(model.serialize(limit))
+    kept, drawn = (screen.scrollback_range(None, limit, attributes=True) for screen in (model, fresh))
+    assert (drawn.lines, drawn.attributes, drawn.oldest) == (kept.lines, kept.attributes, 0)
 
 
 @given(scripts(), scripts(), STREAMS)

@@ -13,6 +13,14 @@ from ptyctl.core.principal import Kind, Principal, Role
 from .desk import Desk
 from .visitor import Visitor, visit
 
+#: Whether a visible row of the terminal is `line 1` in red.
+_SHOWS_RED_LINE = """async () => {
+    const { terminalOf } = await import("/static/terminal.js");
+    const { buffer, rows } = terminalOf(document.querySelector(".term-box"));
+    const visible = Array.from({ length: rows }, (_, row) => buffer.active.getLine(buffer.active.viewportY + row));
+    return visible.find((line) => line?.translateToString(true) === "line 1")?.getCell(0).getFgColor() === 1;
+}"""
+
 BOB = Principal("bob", Kind.PERSON, Role.ADMIN)
 
 
@@ -47,6 +55,19 @@ async def test_command_of_the_card_view_runs_and_can_be_typed_again(desk: Desk) 
     await card.get_by_role("button", name="Run again").click()
     await expect(field).to_have_value("printf '<b>%s</b>\\n' {1..20}")
     await expect(card).to_have_count(1)
+
+
+async def test_terminal_has_what_happened_before_the_page_was_opened(desk: Desk) -> None:
+    session = await desk.open_shell()
+    await desk.exec(session, "for i in {1..300}; do printf '\\033[31mline %s\\033[m\\n' $i; done")
+    alice = await visit(desk, session)
+    await alice.wait_for_text("\nline 1\n")
+    assert [line for line in (await alice.text()).split("\n") if line.startswith("line ")] == [
+        f"line {n}" for n in range(1, 301)
+    ]
+    await alice.page.locator(".term-box .xterm-screen").hover()
+    await alice.page.mouse.wheel(0, -100_000)
+    await alice.page.wait_for_function(_SHOWS_RED_LINE)
 
 
 async def test_lock_passes_between_two_people_with_reason_queue_and_size(desk: Desk) -> None:
