@@ -2,10 +2,11 @@
 // that there is more to read, so that nothing is shown twice, whatever is repeated.
 
 import { call, serverTime } from "./api.js";
+import { attributed, attributesOf } from "./attributes.js";
 import { html, nothing, ref, repeat } from "./lit.js";
 import { screenView } from "./screen_view.js";
 import { stream } from "./stream.js";
-import { copyButton, duration, link, sessionPath, statusBadge, timeAgo, toastError } from "./ui.js";
+import { copyButton, duration, fromBase64, link, sessionPath, statusBadge, timeAgo, toastError } from "./ui.js";
 
 /** @typedef {import("./api.js").ApiError} ApiError */
 /** @typedef {Record<string, any>} Block as in docs/contracts.md */
@@ -13,6 +14,7 @@ import { copyButton, duration, link, sessionPath, statusBadge, timeAgo, toastErr
  * @typedef {object} Card
  * @property {Block} block
  * @property {string} text output that is read so far
+ * @property {Map<string, import("./screen_view.js").AttributeRun[]>} attributes of its lines
  * @property {number} offset where to continue
  * @property {boolean} complete whether the whole output is read
  * @property {ApiError | null} failure why the last read failed
@@ -107,7 +109,7 @@ export function createCards(session, { changed, runAgain, isFullScreen }) {
   const put = (block) => {
     const card = cards.get(block.block_id);
     if (!card) {
-      cards.set(block.block_id, { block, text: "", offset: 0, complete: false, failure: null, reading: false, stale: false, expanded: false, visible: false });
+      cards.set(block.block_id, { block, text: "", attributes: new Map(), offset: 0, complete: false, failure: null, reading: false, stale: false, expanded: false, visible: false });
     } else if (isRunning(card.block)) {
       card.block = block;
       void read(card);
@@ -147,6 +149,12 @@ export function createCards(session, { changed, runAgain, isFullScreen }) {
         card.text += page.data;
         card.offset = page.resume_offset;
         card.complete = page.complete;
+        changed();
+      }
+      if (!isRunning(card.block) && card.text) {
+        const request = { session_id: session, block_id: card.block.block_id, format: "raw", max_bytes: 2 * PAGE_BYTES };
+        const raw = await call("blocks_read", request).catch(() => null); // the text alone is complete
+        if (raw) card.attributes = attributesOf(new TextDecoder().decode(fromBase64(raw.data_b64)));
         changed();
       }
       card.failure = null;
@@ -209,7 +217,7 @@ export function createCards(session, { changed, runAgain, isFullScreen }) {
     if (!text) return nothing;
     const part = isRunning(block) ? lines.slice(-COLLAPSED_LINES) : lines.slice(0, COLLAPSED_LINES);
     const rest = link(sessionPath(session, `/b/${block.block_id}`), "The block's page has the rest.");
-    return html`<pre class="output" tabindex="0" aria-label="Output">${expanded || hidden <= 0 ? lines.join("\n") : part.join("\n")}</pre>
+    return html`<pre class="output" tabindex="0" aria-label="Output">${attributed(expanded || hidden <= 0 ? lines : part, card.attributes)}</pre>
       ${text.length < MAX_TEXT ? nothing : html`<p class="hint">The output is longer. ${rest}</p>`}
       ${hidden > 0 ? html`<footer><button type="button" class="small" aria-expanded=${expanded} @click=${() => toggle(card)}>
         ${expanded ? "Show less" : card.complete ? `Show ${hidden} more lines` : "Show more"}</button></footer>` : nothing}`;

@@ -28,7 +28,7 @@ export function screenView({ rows, attributes, cursor }, label) {
  * @param {AttributeRun[]} runs
  * @param {number} cursor column, or -1
  */
-function spans(text, runs, cursor) {
+export function spans(text, runs, cursor) {
   const cells = toCells(text, Math.max(cursor + 1, ...runs.map((run) => run.end)));
   const edges = new Set([0, cells.length, ...runs.flatMap((run) => [run.begin, run.end])]);
   if (cursor >= 0) edges.add(cursor).add(cursor + 1);
@@ -46,7 +46,7 @@ function spans(text, runs, cursor) {
  * @param {string} text
  * @param {number} width minimum number of columns
  */
-function toCells(text, width) {
+export function toCells(text, width) {
   const cells = /^[\x20-\x7e]*$/.test(text) ? [...text] : [...graphemes.segment(text)].flatMap(({ segment }) => (WIDE.test(segment) ? [segment, ""] : [segment]));
   while (cells.length < width) cells.push(" ");
   return cells;

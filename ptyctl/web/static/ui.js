@@ -14,6 +14,9 @@ const UNITS = [
   [1_000, "s"],
 ];
 
+/** @param {string} text */
+export const fromBase64 = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+
 /**
  * Text such as `3 min ago`.
  * @param {number | null | undefined} ts epoch ms

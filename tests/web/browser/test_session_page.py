@@ -70,6 +70,18 @@ async def test_terminal_has_what_happened_before_the_page_was_opened(desk: Desk)
     await alice.page.wait_for_function(_SHOWS_RED_LINE)
 
 
+async def test_card_has_the_colours_of_its_output(desk: Desk) -> None:
+    session = await desk.open_shell()
+    await desk.exec(session, "printf '\\033[1;31merror\\033[m: \\033[38;2;1;2;3m<b>x</b>\\033[m\\nplain\\n'; cd /")
+    alice = await visit(desk, session)
+    output = alice.page.locator(".card .output")
+    await expect(output.locator("span")).to_have_text(["error", "<b>x</b>"])
+    await expect(output).to_have_text("error: <b>x</b>\nplain")
+    await expect(output.locator("span").first).to_have_css("color", "rgb(179, 38, 30)")
+    await expect(output.locator("span").first).to_have_css("font-weight", "700")
+    await expect(output.locator("span").last).to_have_css("color", "rgb(1, 2, 3)")
+
+
 async def test_lock_passes_between_two_people_with_reason_queue_and_size(desk: Desk) -> None:
     session = await desk.open_shell()
     alice, bob = await visit(desk, session), await visit(desk, session, BOB, width=900, height=700)

@@ -43,7 +43,10 @@ async def test_views_have_no_accessibility_violations_and_fit_a_phone(desk: Desk
         "/devices": ".list .name",
         "/audit": ".list .badge",
         block: ".output",
-        f"/s/{session}": ".card",
+        f"{block}?view=terminal": ".xterm-screen",
+        f"/s/{session}": ".card .output span",
+        f"/s/{session}?view=cards": ".card .output span",
+        f"/s/{session}/at/0": ".xterm-screen",
     }.items():
         await page.set_viewport_size({"width": 1280, "height": 800})
         await page.goto(f"{desk.url}{path}")

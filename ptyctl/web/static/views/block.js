@@ -5,8 +5,7 @@ import { downloadOutput, isRunning, readOutput } from "../cards.js";
 import { html, nothing, render } from "../lit.js";
 import { query, replaceAddress } from "../router.js";
 import { createTerminal } from "../terminal.js";
-import { bytes, copyButton, duration, emptyState, errorBox, link, sessionPath, statusBadge, timeAgo } from "../ui.js";
-import { fromBase64 } from "./replay.js";
+import { bytes, copyButton, duration, emptyState, errorBox, fromBase64, link, sessionPath, statusBadge, timeAgo } from "../ui.js";
 
 /** @typedef {Record<string, any>} Message */
 

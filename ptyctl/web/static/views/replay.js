@@ -6,7 +6,7 @@ import { hasFailed } from "../cards.js";
 import { html, nothing, render } from "../lit.js";
 import { replaceAddress } from "../router.js";
 import { createTerminal } from "../terminal.js";
-import { bytes, emptyState, errorBox, link, sessionPath } from "../ui.js";
+import { bytes, emptyState, errorBox, fromBase64, link, sessionPath } from "../ui.js";
 
 /** @typedef {Record<string, any>} Message */
 
@@ -15,9 +15,6 @@ const PAGE_BYTES = 1 << 18;
 /** Pauses are at most this long when idle time is skipped. */
 const LONGEST_IDLE_MS = 400;
 const MAX_BLOCKS = 1_000;
-
-/** @param {string} text */
-export const fromBase64 = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 
 /**
  * @param {HTMLElement} root

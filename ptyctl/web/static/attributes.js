@@ -1,0 +1,70 @@
+// The attributes of a block's text: read from its raw output, and applied to the lines of the rendered text that are equal.
+
+import { html } from "./lit.js";
+import { spans, toCells } from "./screen_view.js";
+
+/** @typedef {import("./screen_view.js").AttributeRun} AttributeRun */
+/** @typedef {Record<string, string | boolean>} Style */
+
+/** SGR, other sequences and controls, which draw nothing, and text. */
+const TOKENS = /\x1b\[([\d;:]*)m|\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-~]|[\x00-\x08\x0b-\x1f\x7f]|([^\x00-\x08\x0b-\x1f\x7f]+)/g;
+/** @type {Record<number, string>} */
+const FLAGS = { 1: "bold", 2: "faint", 3: "italics", 4: "underline", 7: "reverse", 8: "hidden", 9: "strikethrough" };
+
+/**
+ * The runs of each line of raw output, by the line's text. A line that was drawn again has another text, and no attributes.
+ * @param {string} raw
+ */
+export function attributesOf(raw) {
+  /** @type {Map<string, AttributeRun[]>} */
+  const lines = new Map();
+  /** @type {Style} */
+  let style = {};
+  for (const line of raw.split("\n")) {
+    /** @type {AttributeRun[]} */
+    const runs = [];
+    let text = "";
+    let end = 0;
+    for (const [, codes, piece] of line.matchAll(TOKENS)) {
+      if (codes !== undefined) style = restyled(style, codes);
+      if (!piece) continue;
+      const begin = end;
+      end += toCells(piece, 0).length;
+      text += piece;
+      if (Object.keys(style).length) runs.push({ begin, end, ...style });
+    }
+    if (runs.length) lines.set(text, runs);
+  }
+  return lines;
+}
+
+/**
+ * Lines of text with their attributes.
+ * @param {string[]} lines
+ * @param {Map<string, AttributeRun[]>} attributes
+ */
+export const attributed = (lines, attributes) =>
+  lines.map((line, number) => html`${number ? "\n" : ""}${attributes.has(line) ? spans(line, attributes.get(line) ?? [], -1) : line}`);
+
+/**
+ * The style after SGR. The first 16 of 256 colours are those of 30 to 37 and 90 to 97.
+ * @param {Style} style
+ * @param {string} codes
+ */
+function restyled(style, codes) {
+  const next = { ...style };
+  const numbers = codes.split(/[;:]/).map(Number);
+  for (let code = numbers.shift(); code !== undefined; code = numbers.shift()) {
+    const place = (code >= 40 && code < 50) || code >= 100 ? "bg" : "fg";
+    if (code === 0) for (const name of Object.keys(next)) delete next[name];
+    else if (code in FLAGS) next[FLAGS[code] ?? ""] = true;
+    else if (code === 22) delete next.bold, delete next.faint;
+    else if (code > 22 && code < 30) delete next[FLAGS[code - 20] ?? ""];
+    else if (code === 39 || code === 49) delete next[place];
+    else if (code === 38 || code === 48) {
+      const [red, green, blue] = numbers.shift() === 5 ? numbers.splice(0, 1) : numbers.splice(0, 3);
+      next[place] = blue === undefined ? `color${red}` : `#${[red, green, blue].map((part) => Number(part).toString(16).padStart(2, "0")).join("")}`;
+    } else if ((code >= 30 && code < 48) || (code >= 90 && code < 108)) next[place] = `color${(code % 10) + (code >= 90 ? 8 : 0)}`;
+  }
+  return next;
+}
