@@ -165,14 +165,9 @@ def _in_memory(session: Session) -> _Searched:
     async def blocks() -> list[Block]:
         return [*(found := session.blocks.all())[:-1], *(with_current_offsets(session, block) for block in found[-1:])]
 
-    async def read(begin: int, end: int) -> bytes:
-        if begin >= stream.window.start:
-            return stream.window.read(begin, end)
-        stream.flush()
-        return await asyncio.to_thread(_read_spool, stream.folder, begin, end)
-
     spec, stream = session.spec, session.stream
-    return _Searched(session.created_at, session.session_id, spec.device, spec.device_id, blocks, read, stream.search_turn)
+    turn = stream.search_turn
+    return _Searched(session.created_at, session.session_id, spec.device, spec.device_id, blocks, stream.read_in_thread, turn)
 
 
 def _on_disk(folder: Path, stored: _Stored) -> _Searched:

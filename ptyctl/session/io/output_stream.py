@@ -17,6 +17,7 @@ from ptyctl.core.normaliser import Normaliser, passes_unchanged
 from ptyctl.core.renderer import WidthHistory
 from ptyctl.core.secret_masker import SecretMasker
 from ptyctl.core.spool import SpoolWindow
+from ptyctl.session.transcript.raw_log import read_range
 from ptyctl.session.transcript.recovery import TranscriptState, new_folder
 from ptyctl.session.transcript.transcript import Transcript
 from transports.errors import ChannelError
@@ -186,6 +187,16 @@ class OutputStream(Receiver):
         if begin >= self.window.start:
             return self.window.read(begin, end)
         return self.transcript.read_spool(begin, end)
+
+    async def read_in_thread(self, begin: int, end: int) -> bytes:
+        """Return spool text as `read` does; read text that is not in memory in a thread."""
+        if begin >= self.window.start:
+            return self.window.read(begin, end)
+        self.flush()
+        try:
+            return await asyncio.to_thread(read_range, -1, self.folder / "output.spool", begin, end)
+        except FileNotFoundError:  # the folder was removed
+            return self.read(begin, end)
 
     def first_readable(self, offset: int) -> int:
         """Return the first offset at or after `offset` whose text can be read from memory or, after a close, from disk."""
