@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from .decision import PendingApproval, PolicyWarning
 from .io import MAX_WAIT_MS
-from .model import MAX_PATTERNS, MAX_REPLY_BYTES, Addressed, Cursor, Id, Reply, RequestPart, SystemText, Text, Unlisted
+from .model import MAX_PATTERNS, MAX_REPLY_BYTES, Addressed, Command, Cursor, Id, Reply, RequestPart, SystemText, Text, Unlisted
 from .session import Expect
 
 DEFAULT_EXEC_TIMEOUT_MS = 15_000
@@ -38,7 +38,7 @@ class Response(RequestPart):
 class ExecRequest(Addressed):
     """Run `cmd`, or the configuration lines `lines`, or wait again for the run `block_id`."""
 
-    cmd: SystemText | None = None
+    cmd: Command | None = None
     lines: tuple[SystemText, ...] | None = Field(default=None, min_length=1, description="config lines, each checked")
     block_id: Id | None = Field(default=None, description="wait again")
     approval_id: Annotated[Id | None, Unlisted] = None

@@ -47,6 +47,8 @@ _BRACKETED_IPV6 = re.compile(r"^\[([^\[\]]*:[^\[\]]*)\]\Z")
 Text = Annotated[str, AfterValidator(_check_encodable)]
 #: Text without NUL: arguments, paths and host names (execve(2), open(2)).
 SystemText = Annotated[str, AfterValidator(_check_no_nul)]
+#: A command: quoting it for a shell, and judging it, take time of the event loop. Linux has the same limit for one argument.
+Command = Annotated[SystemText, Field(max_length=128 * 1024)]
 #: A host name or address. An IPv6 address may be in brackets, as in a URL (RFC 3986, section 3.2.2).
 HostName = Annotated[SystemText, AfterValidator(lambda host: _BRACKETED_IPV6.sub(r"\1", host))]
 #: The name of an environment variable.

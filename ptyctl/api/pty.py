@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from .decision import PendingApproval, PolicyWarning
 from .errors import ErrorCode, PtyctlError
 from .io import DEFAULT_WAIT_MS
-from .model import MAX_REPLY_BYTES, Addressed, Id, Reply, RequestPart, SystemText, Text
+from .model import MAX_REPLY_BYTES, Addressed, Command, Id, Reply, RequestPart, SystemText, Text
 from .session import Dimension, LeftProcess, State, check_size
 
 MatchType = Literal["substring", "regex", "prompt", "eof"]
@@ -50,7 +50,7 @@ class PtyRequest(Addressed):
 class PtyExecBlock(PtyRequest):
     """pty_exec_block: start a command; with `wait_ms`, return its output and exit code once it has ended."""
 
-    cmd: SystemText
+    cmd: Command
     cwd: SystemText | None = None
     wait_ms: int | None = Field(default=None, ge=0)
 
@@ -58,7 +58,7 @@ class PtyExecBlock(PtyRequest):
 class PtyExecInteractive(PtyRequest):
     """pty_exec_interactive: start an interactive program."""
 
-    cmd: SystemText
+    cmd: Command
     cwd: SystemText | None = None
 
 
@@ -75,7 +75,7 @@ class ExpectStep(RequestPart):
 class PtyExecInteractiveExpect(PtyRequest):
     """pty_exec_interactive_expect: start a program and run a whole dialogue with it."""
 
-    cmd: SystemText
+    cmd: Command
     cwd: SystemText | None = None
     steps: tuple[ExpectStep, ...] = Field(max_length=100)
     timeout_ms: Timeout = DEFAULT_WAIT_MS

@@ -264,7 +264,7 @@ def changes_programs(variable: str) -> bool:
 
 def expands_history(text: str) -> bool:
     """Return whether an interactive bash or zsh puts a part of its history into a typed text."""
-    return _HISTORY.search(_UNEXPANDED.sub(_expanded_part, text)) is not None
+    return ("!" in text or "^" in text) and _HISTORY.search(_UNEXPANDED.sub(_expanded_part, text)) is not None
 
 
 def _expanded_part(match: re.Match[str]) -> str:

@@ -297,7 +297,7 @@ class TypedLine:
             self.submitted(self._text())
         line = _QUOTES.sub(b"", self._line)
         self._empty()
-        if self.keys.of_shell:
+        if self.keys.of_shell and line:
             self._keys_changed = self._keys_changed or _CHANGES_KEYS.search(line) is not None
             was_known = was_known and not self._keys_changed and _FILLS_LINE.search(line) is None
         self._is_known = was_known and not is_quoted

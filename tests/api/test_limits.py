@@ -12,7 +12,7 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import ExecRequest
 from ptyctl.api.io import IoRequest
 from ptyctl.api.model import Request
-from ptyctl.api.pty import PtyReadSpool, PtyResize
+from ptyctl.api.pty import PtyExecBlock, PtyReadSpool, PtyResize
 from ptyctl.api.screen import PtyReadRaw
 from ptyctl.api.session import SessionRequest
 
@@ -27,6 +27,8 @@ TOO_LARGE = {"cols": 65535, "rows": 65535}
         (ConfigRequest, {**SESSION, "action": "resize", **TOO_LARGE}, "200000 cells"),
         (PtyResize, {**SESSION, **TOO_LARGE}, "200000 cells"),
         (ExecRequest, {**SESSION, "cmd": "ls", "max_output_bytes": 10**9}, "4194304"),
+        (ExecRequest, {**SESSION, "cmd": "x" * 131_073}, "131072"),
+        (PtyExecBlock, {**SESSION, "cmd": "x" * 131_073}, "131072"),
         (IoRequest, {**SESSION, "action": "read", "max_bytes": 10**9}, "4194304"),
         (PtyReadSpool, {**SESSION, "from_cursor": 0, "max_bytes": 10**9}, "4194304"),
         (PtyReadRaw, {**SESSION, "max_bytes": 10**9}, "4194304"),

@@ -26,8 +26,9 @@ from .signal import Signal
 
 #: Largest write to the channel: an interrupt waits for no more than this.
 CHUNK_BYTES = 4096
-#: Other tasks run after this number of writes to a channel that accepts everything.
-BATCH_PIECES = 64
+#: Other tasks run after this number of writes to a channel that accepts everything, or of bytes.
+_BATCH_PIECES = 16
+_BATCH_BYTES = 4096
 #: Largest write to a console, whose input buffer may hold one line or less, and the pause that lets it echo (seconds).
 PACED_CHUNK_BYTES = 128
 PACE_S = 0.05
@@ -337,11 +338,14 @@ class Gate:
                 raise PtyctlError(ErrorCode.BUSY, message, {"reason": "half_typed"}, hint=NextStep.CLEAR_LINE)
             cuts = self._cuts
             inspection = await self._begin_inspection(writer, data)
+            batch_bytes = 0
             for number, piece in enumerate(pieces):
                 if number and self._paced:
                     await self._received.wait(self._now() + PACE_S)
-                elif number % BATCH_PIECES == BATCH_PIECES - 1:
+                elif number % _BATCH_PIECES == _BATCH_PIECES - 1 or batch_bytes >= _BATCH_BYTES:
+                    batch_bytes = 0
                     await asyncio.sleep(0)
+                batch_bytes += len(piece.data)
                 if self._line_free_at:
                     await self._wait_for_line(writer)
                 out = _Outgoing(piece.data + self._channel().enter * piece.enters)
@@ -392,8 +396,8 @@ class Gate:
         return True
 
     def _typed_bytes(self, text: str) -> bytes:
-        enter = self._channel().enter
-        return b"".join(piece.data + enter * piece.enters for piece in _pieces(text, CHUNK_BYTES))
+        data = text.encode("utf-8", "surrogateescape")
+        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", self._channel().enter)
 
     def _chunk_bytes(self, writer: Writer) -> int:
         """Return the largest piece. A secret is sent whole, because its echo is matched whole."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.core.lease import Leases
 from ptyctl.session.io.gate import Gate, Writer
@@ -38,6 +41,21 @@ async def test_type_now_when_channel_ends_drops_unsent_input() -> None:
     channel.end()
     await asyncio.sleep(0)
     assert bytes(channel.written) == b"an"
+
+
+@given(st.lists(st.sampled_from(["\r", "\n", "\r\n", "a", "ä", "x" * 5000, "\udcff"])).map("".join))
+def test_text_typed_at_once_is_the_text_typed_in_pieces(text: str) -> None:
+    async def typed() -> tuple[bytes, bytes]:
+        channels = MemoryChannel(), MemoryChannel()
+        for channel in channels:
+            await channel.open(QueueReceiver())
+        at_once, in_pieces = channels
+        Gate(Leases(), lambda: at_once, Signal(), console=False, paced=False).type_now(text, Writer())
+        await Gate(Leases(), lambda: in_pieces, Signal(), console=False, paced=False).type(text, Writer())
+        return bytes(at_once.written), bytes(in_pieces.written)
+
+    at_once, in_pieces = asyncio.run(typed())
+    assert at_once == in_pieces
 
 
 async def test_typing_a_long_line_takes_linear_time() -> None:

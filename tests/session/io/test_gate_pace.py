@@ -97,4 +97,16 @@ async def test_write_of_many_lines_lets_other_tasks_run() -> None:
         turns += 1
         await asyncio.sleep(0)
     assert len(channel.pieces) == 10_000
-    assert turns > 100
+    assert turns > 500
+
+
+async def test_write_of_many_bytes_lets_other_tasks_run() -> None:
+    gate, channel = await line()
+    gate.pace = None
+    writing = asyncio.create_task(gate.write(b"x" * 1_000_000, Writer("one")))
+    turns = 0
+    while not writing.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert len(channel.written) == 1_000_000
+    assert turns > 200
