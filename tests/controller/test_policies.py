@@ -317,7 +317,7 @@ async def test_check_of_a_session_judges_where_its_input_goes_now(folder: Path, 
         assert await judged(session_id=shell.session_id) == ("prompt", "allow")
         assert await judged(session_id=shell.session_id, where="program") == ("program", "deny")
         command = f"{sys.executable} -c 'print(\"begun\", flush=True); input()'"
-        await write(shell, data=f"{command}\n", until_regex="^begun", timeout_ms=PATIENCE_MS)
+        await write(shell, data=f"{command}\n", until_regex="(?m)^begun", timeout_ms=PATIENCE_MS)
         assert await judged(session_id=shell.session_id) == ("program", "deny")
         assert await judged(session_id=shell.session_id, where="prompt") == ("prompt", "allow")
 

@@ -156,7 +156,7 @@ async def pending_of(session: SessionHandle, **fields: str) -> str:
 
 async def start_menu(shell: SessionHandle) -> None:
     """Start a program that reads single keys."""
-    await write(shell, data="menu\n", until_regex="^menu:", timeout_ms=PATIENCE_MS)
+    await write(shell, data="menu\n", until_regex="(?m)^menu:", timeout_ms=PATIENCE_MS)
 
 
 @pytest.mark.parametrize("keys", [{"data": "y"}, {"key": "down"}, {"data": "\x1b"}, {"data": "yq"}, {"data": "\n"}])
@@ -172,10 +172,10 @@ async def test_key_typed_before_the_program_reads_is_denied_too(tmp_path: Path) 
     async with controller_of(tmp_path, PROGRAM_POLICY.format("deny")) as controller, shell_in(controller, tmp_path) as shell:
         await refusal_of(shell, data="menu\ny")
         await write(shell, data="echo begun")  # the shell reads it
-        await write(shell, data=" twice\n", until_regex="^begun twice", timeout_ms=PATIENCE_MS)
-        await write(shell, data="for x in 1 2; do\n", until_regex="^> $", timeout_ms=PATIENCE_MS)
+        await write(shell, data=" twice\n", until_regex="(?m)^begun twice", timeout_ms=PATIENCE_MS)
+        await write(shell, data="for x in 1 2; do\n", until_regex="(?m)^> $", timeout_ms=PATIENCE_MS)
         await write(shell, data="echo a$x")
-        await write(shell, data="\ndone\n", until_regex="^a2", timeout_ms=PATIENCE_MS)
+        await write(shell, data="\ndone\n", until_regex="(?m)^a2", timeout_ms=PATIENCE_MS)
 
 
 async def test_key_for_a_program_is_held_where_programs_ask(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ async def test_keys_of_a_program_are_not_judged_where_programs_are_allowed(tmp_p
 async def test_password_at_the_prompt_of_sudo_is_not_judged(tmp_path: Path, programs: str, command: str) -> None:
     async with controller_of(tmp_path, PROGRAM_POLICY.format(programs)) as controller, shell_in(controller, tmp_path) as shell:
         await write(shell, data=f"{command}\n", until_regex="password for root: $", timeout_ms=PATIENCE_MS)
-        await write(shell, data=f"{SECRET}\n", until_regex=r"^\$ $", timeout_ms=PATIENCE_MS)
+        await write(shell, data=f"{SECRET}\n", until_regex=r"[#$] $", timeout_ms=PATIENCE_MS)
         assert (tmp_path / "got").read_text() == f"got {SECRET}\n"
         approval_id = await pending_of(shell, data="echo x > ./held\n")
         assert "hunter2" not in str(controller.approval_requests.get(approval_id).held)
@@ -210,7 +210,7 @@ async def test_lines_for_an_approved_command_are_input_of_a_program(tmp_path: Pa
     async with controller_of(tmp_path, PROGRAM_POLICY.format("allow")) as controller, shell_in(controller, tmp_path) as shell:
         approval_id = await pending_of(shell, data="note > ./held\n")
         controller.approval_requests.approve(approval_id, BOB)
-        await write(shell, data="note > ./held\n", approval_id=approval_id, until_regex="^ready", timeout_ms=PATIENCE_MS)
+        await write(shell, data="note > ./held\n", approval_id=approval_id, until_regex="(?m)^ready", timeout_ms=PATIENCE_MS)
         for line in ("one\n", "it isn't\n", "two\n", "isn't three\n"):
             await write(shell, data=line)
         await pending_of(shell, data="echo x > ./held\n")  # the shell may read it
@@ -235,7 +235,7 @@ async def test_exclamation_mark_is_text_in_a_shell_without_history_expansion(
     command, env = (require_program(name, name),), {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path), "PS1": "$ "}
     async with await SessionHandle.open(policed, protocol="local", command=command, cwd=str(tmp_path), env=env) as shell:
         await shell.exec("true", timeout_ms=PATIENCE_MS)
-        await write(shell, data="echo no!such !command\n", until_regex="^no!such !command", timeout_ms=PATIENCE_MS)
+        await write(shell, data="echo no!such !command\n", until_regex="(?m)^no!such !command", timeout_ms=PATIENCE_MS)
         assert (await shell.exec("echo a!b", timeout_ms=PATIENCE_MS)).stdout == "a!b\n"
         await refusal_of(shell, data="touch FORBIDDEN!\n; touch FORBIDDEN\n")
 
@@ -247,9 +247,9 @@ async def test_exclamation_mark_may_recall_a_line_in_a_shell_below(policed: Cont
         await shell.exec("true", timeout_ms=PATIENCE_MS)
         start = {"bash": "bash --norc --noprofile", "zsh": "zsh -f"}[name]
         await write(shell, data=f"{require_program(name, start.split()[0])} {start.partition(' ')[2]}\n")
-        await write(shell, data="echo begun\n", until_regex="^begun", timeout_ms=PATIENCE_MS)
+        await write(shell, data="echo begun\n", until_regex="(?m)^begun", timeout_ms=PATIENCE_MS)
         assert (await refusal_of(shell, data="echo no!such\n")).details["reason"] == "unreadable"
-        await write(shell, data="echo 'no!such'\n", until_regex="^no!such", timeout_ms=PATIENCE_MS)
+        await write(shell, data="echo 'no!such'\n", until_regex="(?m)^no!such", timeout_ms=PATIENCE_MS)
 
 
 @pytest.mark.parametrize("keys", ["sh\tclo\t", "show clocc\x08", "show clock\x01"])
