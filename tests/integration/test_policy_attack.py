@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
 from collections.abc import AsyncIterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -200,13 +202,14 @@ class Shell:
         }
         policy = self._policy if self._policy == "off" else f"{folder}/policy.toml"
         command = require_program(self._name, self._name)
-        async with (
-            LocalController(Settings(state_dir=self._folder / "state", policy=policy)) as controller,
-            await SessionHandle.open(
-                controller, protocol="local", command=(command, *SHELLS[self._name][1:]), env=env, cwd=folder
-            ) as shell,
-        ):
-            yield shell
+        with patch.dict(os.environ, env):  # a request to open a session with these variables would be judged
+            async with (
+                LocalController(Settings(state_dir=self._folder / "state", policy=policy)) as controller,
+                await SessionHandle.open(
+                    controller, protocol="local", command=(command, *SHELLS[self._name][1:]), cwd=folder
+                ) as shell,
+            ):
+                yield shell
 
     async def try_all(self, attempts: list[list[str]], choose: random.Random) -> None:
         """Make attempts; begin a new shell where one has ended it. Stop at the first that succeeds."""
