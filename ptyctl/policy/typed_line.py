@@ -30,10 +30,14 @@ _MAY_SUBMIT = frozenset(b"\x04\x0f\x18\x1a")
 _EDIT_KEY = b"\x18\x05"
 #: Characters that submit the line in the command mode of vi: insert-comment, edit-and-execute, macros.
 _VI_MAY_SUBMIT = frozenset(b"#v@")
+#: A key of bash and zsh removes it and submits the line.
+COMMENT = re.compile(r"^\s*#", re.MULTILINE)
 #: The next byte is inserted as it is (bash, zsh, Cisco IOS), a CR too.
 _QUOTE = 0x16
 _ESCAPE = b"\x1b"
 _TAB = 0x09
+#: Discards the line, unless the shell was busy with an earlier key (fish).
+_INTERRUPT = 0x03
 #: Ends of substitutions, which zsh and fish run when Tab is pressed.
 _SUBSTITUTION_ENDS = re.compile(rb"[)`]")
 _QUOTES = re.compile(rb"[\\'\"]")
@@ -48,10 +52,13 @@ _FILLS_LINE = re2.compile(
     rb"|dd(?:\s+(?:i?|if|(?:[^i\s]|i[^f\s]|if[^=\s])\S*))*\s*$)",
     _OPTIONS,
 )
-#: Commands of shells that change the effect of keys: builtins where a command begins or as a value, and stty with their names.
+#: Commands of shells that change the effect of keys: builtins where a command begins or as a value, options for vi, and stty
+#: with the names of keys.
 _CHANGES_KEYS = re2.compile(
     rb"(?:^|[;&|(){}`!\n]|\b(?:if|then|elif|else|while|until|do|time|eval|builtin|command|noglob|nocorrect)\s"
-    rb"|(?:^|\s)[A-Za-z_]\w*=(?:\S*\s)?)\s*(?:-\S*\s+)*(?:bindkey\b|zle\b|bind\s+(?:-|\S{1,3}\s|.*:\s))"
+    rb"|(?:^|\s)[A-Za-z_]\w*=(?:\S*\s)?)\s*(?:-\S*\s+)*(?:bindkey\b|zle\b|bind\s+(?:-|\S{1,3}\s|.*:\s|.*\bediting-mode\b)"
+    rb"|(?:set|shopt|setopt)\s(?:[^;&|\n]*\s)?(?i:v_?i)(?:\W|$))"
+    rb"|\w+_(?:vi|hybrid)_key_bindings\b"
     rb"|\bstty\s(?:[^;&|\n]*\s)?(?:w?erase2?|kill|lnext|reprint|rprnt|eof|eol2?|intr|\w+:\w+:)",
     _OPTIONS,
 )
@@ -162,12 +169,14 @@ class TypedLine:
             yield Piece(data[begin:])
 
     def may_be_submitted_by(self, data: bytes) -> bool:
-        """Return whether input may submit the line: text without control characters does not, outside a sequence."""
-        return bool(self._sequence) or _CONTROL.search(data) is not None
+        """Return whether input may submit the line: text without control characters does not, outside a key of several bytes
+        and the command mode of vi.
+        """
+        return bool(self._sequence) or self._is_escaped or _CONTROL.search(data) is not None
 
     def is_readable_at(self, key: bytes) -> bool:
         """Return whether the screen can show what a key submits: no part of a key waits, and it opens no editor."""
-        opens_editor = key == b"\x05" or (self._is_escaped and key == b"v")
+        opens_editor = key == b"\x05" or (key == b"v" and (self._keys_changed or self._sequence == _ESCAPE))
         return not self._is_partial and not opens_editor
 
     def copy(self) -> TypedLine:
@@ -209,6 +218,12 @@ class TypedLine:
         self._continued += line.encode("utf-8", "surrogateescape") + b"\n"
         del self._continued[: max(0, len(self._continued) - _MAX_CONTINUED)]
 
+    def note_command(self, text: str) -> None:
+        """Note a command that reaches the shell other than as typed keys: it may change their effect."""
+        if self.keys.of_shell:
+            line = _QUOTES.sub(b"", text.encode("utf-8", "surrogateescape"))
+            self._keys_changed = self._keys_changed or _CHANGES_KEYS.search(line) is not None
+
     def lose(self) -> None:
         """Mark the line as unknown: something other than the input may have changed it."""
         self._is_known = self._is_plain = False
@@ -224,11 +239,16 @@ class TypedLine:
             return _SUBSTITUTION_ENDS.search(self._line) is not None
         if byte == _EDIT_KEY[1]:
             return self._last == _EDIT_KEY[0]
-        return byte in _MAY_SUBMIT or (self._is_escaped and not self._sequence and byte in _VI_MAY_SUBMIT)
+        return byte in _MAY_SUBMIT or (self._may_be_vi_command() and byte in _VI_MAY_SUBMIT)
+
+    def _may_be_vi_command(self) -> bool:
+        """Return whether a character may be a command of vi. An editor may take a part of a longer key for Escape."""
+        return self._is_escaped or bool(self._sequence)
 
     def _submitted_by(self, byte: int) -> str | None:
-        is_certain = self._is_known and not (byte in _ENTER and self._sequence)
-        return self._text() if is_certain else None
+        if not self._is_known or (self._sequence and byte in b"\r\nv"):
+            return None
+        return COMMENT.sub("", self._text()) if self._sequence else self._text()
 
     def _take(self, byte: int) -> None:
         last, self._last = self._last, byte
@@ -242,7 +262,7 @@ class TypedLine:
             self._take_unknown()
         elif byte >= 0x20 and byte != 0x7F:
             self._insert(bytes((byte,)))
-        elif self._is_pasting and byte == 0x03:  # ends the paste
+        elif self._is_pasting and byte == _INTERRUPT:  # ends the paste
             self._is_pasting = False
             self._take_unknown()
         elif self._is_pasting:  # an editor without bracketed paste takes it as a key
@@ -267,13 +287,15 @@ class TypedLine:
             self._is_escaped = True
             self._take_unknown()
         elif len(sequence) > 2 and byte >= 0x40:
+            self._is_escaped = self._is_escaped or self._keys_changed
             self._take_unknown()
 
     def _take_key(self, byte: int) -> None:
         if byte in self.keys.kill and b"\n" not in self._line:
-            is_known = self._is_known
+            was_known, was_empty, is_escaped = self._is_known, not self._line, self._is_escaped
             self._empty()
-            self._is_known, self._was_killed = is_known, not is_known
+            self._is_escaped = is_escaped and byte != _INTERRUPT
+            self._is_known, self._was_killed = was_known and (was_empty or byte != _INTERRUPT), not was_known
         elif byte in self.keys.erase:
             self._erase()
         elif byte in self.keys.erase_word:

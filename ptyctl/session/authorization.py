@@ -228,7 +228,10 @@ class Authorization:
         keys = _CONTROL if is_quoted is None else _KEYS
         if not is_quoted and (keys.search(text) or (is_quoted is False and self._recalls(text, places))):
             verdict = self._stricter(verdict, self._policy.unreadable(self._request(text, places[0], writer)))
-        return self._decide(verdict, text, places, writer, block_id)
+        approval = self._decide(verdict, text, places, writer, block_id)
+        if approval is None:
+            self._line.note_command(text)
+        return approval
 
     def check_command(self, text: str, writer: Writer) -> None:
         """Judge a command that the session types for a caller, as part of a mode change or of saving.
@@ -273,6 +276,7 @@ class Authorization:
                 why = "the connection, the prompt, the folder, the program or the lock has changed since it was asked for"
                 approval.set_stale(why)
         text = approval.redeem()
+        self._line.note_command(text)
         writer.review.permit, writer.review.edited = approval, approval.edited
         return text
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -119,6 +121,11 @@ async def refusal_of(session: SessionHandle, **fields: str) -> PtyctlError:
     return caught.value
 
 
+async def write_each(session: SessionHandle, keys: str) -> None:
+    for key in keys:
+        await write(session, data=key)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 async def test_line_typed_into_a_program_is_judged_there(policed: Controller, tmp_path: Path, name: str) -> None:
     (program, *arguments), shown, keys = PROGRAMS[name]
@@ -134,6 +141,20 @@ async def test_line_typed_into_a_program_is_judged_there(policed: Controller, tm
         assert not (tmp_path / "FORBIDDEN").exists()
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+@pytest.mark.parametrize("keys", ["#touch FORBIDDEN\x1b1#", "#touch FORBIDDEN\x1b#", "true\x1bv", "true\x1b0v"])
+async def test_key_that_submits_in_the_command_mode_of_vi_is_judged(
+    policed: Controller, tmp_path: Path, shell: str, keys: str
+) -> None:
+    command = BASH if shell == "bash" else (require_program("zsh", "zsh"), "-f")
+    async with await SessionHandle.open(policed, protocol="local", command=command, cwd=str(tmp_path)) as session:
+        await session.exec("set -o vi", timeout_ms=PATIENCE_MS)
+        with pytest.raises(PtyctlError) as caught:
+            await write_each(session, keys)
+        assert caught.value.code is ErrorCode.POLICY_DENIED
+        assert not (tmp_path / "FORBIDDEN").exists()
+
+
 @asynccontextmanager
 async def shell_in(controller: Controller, folder: Path) -> AsyncIterator[SessionHandle]:
     """A shell in a folder, at its prompt; the programs of the folder are found first."""
@@ -144,6 +165,22 @@ async def shell_in(controller: Controller, folder: Path) -> AsyncIterator[Sessio
     async with await SessionHandle.open(controller, protocol="local", command=BASH, cwd=str(folder), env=env) as shell:
         await shell.exec("true", timeout_ms=PATIENCE_MS)
         yield shell
+
+
+async def test_completion_typed_before_the_prompt_is_read_behind_it(tmp_path: Path) -> None:
+    rule = '[[rules]]\nid = "word"\ncommand = ["denyme"]\ndecision = "deny"\nreason = "it is a test"\n'
+    program, go = tmp_path / "denyme", tmp_path / "go"
+    program.write_text("#!/bin/sh\ntouch ran\n")
+    program.chmod(0o755)
+    os.mkfifo(go)
+    async with controller_of(tmp_path, POLICY + rule) as controller, shell_in(controller, tmp_path) as shell:
+        await write(shell, data="cat go\n")
+        await write(shell, data="deny\t\x1b[F", until_regex=r"\^\[\[F", timeout_ms=PATIENCE_MS)
+        await asyncio.to_thread(go.write_text, "")  # the shell gets what was typed once `cat` has ended
+        await shell.screen(until_regex="denyme", timeout_ms=PATIENCE_MS)
+        error = await refusal_of(shell, data="\n")
+        assert error.details["rules"] == ["word"]
+        assert not (tmp_path / "ran").exists()
 
 
 async def pending_of(session: SessionHandle, **fields: str) -> str:

@@ -63,7 +63,8 @@ def test_each_line_end_is_judged_alone(data: bytes) -> None:
         (b"show\x15reload\r", ["reload"]),
         (b"show\x17reload\r", ["reload"]),
         (b"show a\x17reload\r", ["show reload"]),
-        (b"show\x03reload\r", ["reload"]),
+        (b"\x03reload\r", ["reload"]),
+        (b"#reload\x1b#", ["reload"]),
         (b"a\rb\nc\r\n", ["a", "b", "c", ""]),
         (b"a\r\0b\r\0", ["a", "b"]),
         ("é日\r".encode(), ["é日"]),
@@ -145,6 +146,13 @@ def test_line_after_a_command_that_may_fill_it_is_unknown(command: str) -> None:
         "if true; then bindkey x kill-line; fi",
         "b=bindkey; $b x kill-line",
         "sh -c 'stty -a; stty cols 80 kill x'",
+        "set -o vi",
+        "setopt VI",
+        "true; shopt -so vi",
+        "bindkey -v",
+        "bind 'set editing-mode vi'",
+        "fish_vi_key_bindings",
+        "set -g fish_key_bindings fish_vi_key_bindings",
     ],
 )
 def test_lines_after_changed_keys_stay_unknown(command: str) -> None:
@@ -165,6 +173,8 @@ def test_lines_after_changed_keys_stay_unknown(command: str) -> None:
         "stty -a | grep erase",
         "mount --bind /a /b",
         "git log --grep bindkey",
+        "git config set core.editor vi",
+        "set -o vibrant",
         "cat zle.txt",
         "printf -- -z",
         "read -r x",
@@ -187,10 +197,34 @@ def test_new_terminal_has_the_usual_keys() -> None:
     assert model.line == ""
 
 
-@pytest.mark.parametrize("keys", [b"#reload\x1b0#", b"reload\x1b0v", b"reload\x18\x05"])
+@pytest.mark.parametrize(
+    "keys", [b"#reload\x1b0#", b"#reload\x1b[A\x1b0\x15#", b"reload\x1b0v", b"reload\x1bv", b"reload\x18\x05"]
+)
 def test_key_that_submits_in_the_command_mode_of_vi_is_judged(keys: bytes) -> None:
     *_, last = pieces_of(keys)
     assert (last.submits, last.data, last.line) == (True, keys[-1:], None)
+    model = TypedLine()
+    list(model.feed(keys[:-1]))
+    assert model.may_be_submitted_by(keys[-1:])
+
+
+def test_editor_that_a_key_of_vi_opens_makes_the_line_unreadable() -> None:
+    model = TypedLine()
+    list(model.feed(b"set -o vi\recho\x1b0"))
+    assert (model.is_readable_at(b"#"), model.is_readable_at(b"v")) == (True, False)
+
+
+def test_part_of_a_key_may_begin_the_command_mode_of_vi() -> None:
+    *_, last = pieces_of(b"#reload\x1b[#")
+    assert (last.submits, last.line) == (True, "reload")
+
+
+def test_interrupt_of_typed_text_leaves_the_line_unknown_until_the_screen_shows_it() -> None:
+    model = TypedLine()
+    list(model.feed(b"re\x03load"))
+    assert (model.line, model.typed) == (None, "load")
+    model.confirm()
+    assert model.line == "load"
 
 
 def test_line_is_known_again_if_the_screen_shows_what_was_typed_since_a_line_end() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from ptyctl.core.screen import ScreenSnapshot
+from ptyctl.policy.typed_line import COMMENT
 
 #: The most rows above the cursor that may belong to the line.
 _MAX_ROWS = 24
@@ -15,15 +17,16 @@ _RIGHT_PROMPT = re.compile(r"\s{3,}\S.*$")
 #: How editors and terminals show a control character, which the shell may ignore, and a quoted line end.
 _CONTROL = re.compile(r"\^[@-_]")
 _LINE_END = re.compile(r"\^[JM]")
-#: A key of bash and zsh removes it and submits the line.
-_COMMENT = re.compile(r"^\s*#", re.MULTILINE)
+#: What bash shows instead of its prompt while a count is typed.
+_COUNT = re.compile(r"^\(arg: -?\d+\) ", re.MULTILINE)
 
 
 def shown_lines(screen: ScreenSnapshot, prompt: str | None) -> list[str]:
     """Return the readings of the line at the cursor; empty if it cannot be read.
 
-    The prompt ends somewhere: at the end of the known prompt, otherwise possibly at each character that prompts end in. What
-    stands behind the cursor may be typed text or a suggestion, so that the text up to the cursor is a reading too.
+    The prompt ends somewhere: at the end of the known prompt, otherwise possibly at each character that prompts end in. Text
+    that was typed before it was shown may precede it, and the known one may be that of an earlier line. What follows the
+    cursor may be typed text or a suggestion, so that the text up to the cursor is a reading too.
     """
     row, column = screen.cursor
     if row >= len(screen.rows):
@@ -35,9 +38,15 @@ def shown_lines(screen: ScreenSnapshot, prompt: str | None) -> list[str]:
     whole = _joined(screen, first, last)
     before = _joined(screen, first, row, column)
     texts = [text for line in (whole, before) for text in _without_prompt(line, prompt)]
+    if prompt and prompt.strip():
+        texts += [line[at:].strip() for line in (whole, before) for at in _ends_of(prompt, line)]
+        if (start := _first_row(screen, row, None) or 0) > first:  # the row has perhaps another prompt
+            own = (_joined(screen, start, last), _joined(screen, start, row, column))
+            texts += [text for line in own for text in _without_prompt(line, None)]
     texts += [_RIGHT_PROMPT.sub("", text) for text in texts]
     texts += [_LINE_END.sub("\n", text) for text in texts]
-    texts += [_COMMENT.sub("", text) for text in texts]
+    texts += [_COUNT.sub("", text) for text in texts]
+    texts += [COMMENT.sub("", text) for text in texts]
     return list(dict.fromkeys([*texts, *(_CONTROL.sub("", text) for text in texts)]))
 
 
@@ -83,6 +92,14 @@ def _joined(screen: ScreenSnapshot, first: int, last: int, column: int | None = 
             return text + (row if column is None else row[:column].ljust(column))
         text += row if len(row) >= screen.cols else f"{row}\n"
     return text
+
+
+def _ends_of(prompt: str, line: str) -> Iterator[int]:
+    """Yield the places behind a prompt that is not at the beginning of a line."""
+    at = line.find(prompt, 1)
+    while at >= 0:
+        yield at + len(prompt)
+        at = line.find(prompt, at + 1)
 
 
 def _without_prompt(line: str, prompt: str | None) -> list[str]:

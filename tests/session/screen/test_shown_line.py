@@ -23,6 +23,10 @@ def screen(*rows: str, column: int | None = None, cols: int = 80) -> ScreenSnaps
         (("$ a^Jreload",), "$ ", "a\nreload"),
         (("$ #reload",), "$ ", "reload"),
         (("$ reload", "now"), "$ ", "reload\nnow"),
+        (("$ sleep 1", "rel     ^[[F$ reload"), "$ ", "reload"),
+        (("~ $ cd x", "~/x $ reload"), "~ $ ", "reload"),
+        (("out$ reload",), "$ ", "reload"),
+        (("$ set -o vi", "(arg: 1) #reload"), "$ ", "set -o vi\nreload"),
     ],
 )
 def test_line_has_the_text_behind_the_prompt(rows: tuple[str, ...], prompt: str | None, expected: str) -> None:
