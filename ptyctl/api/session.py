@@ -122,7 +122,7 @@ class Expect(RequestPart):
 
 
 class TerminalInfo(RequestPart):
-    """What a session is to callers of the terminal contract (docs/terminal.md).
+    """The role of a session in the terminal contract (docs/terminal.md).
 
     Attributes:
         mode: `interactive` if people see it.
@@ -247,7 +247,7 @@ class SessionEntry(Reply):
     Attributes:
         opened_by: name of the principal that opened it.
         mode: None once the program has ended.
-        terminal: what it is to callers of the terminal contract, if one of them opened it.
+        terminal: its role in the terminal contract, if it has one.
         alarm: why the session's files cannot be written.
         waiting_for_input, pending_approvals, last_command: only with `details`.
     """

@@ -20,7 +20,7 @@ def check_program(policy: Policy, request: SessionRequest, destination: Destinat
     """Judge what a caller's open request starts, as if it were typed into a shell. Return a warning, or None.
 
     What the inventory adds to the request is not judged. A program that needs an approval is refused: before the
-    session exists, nobody could see it.
+    session exists, there is no screen to show to an approver.
 
     Raises:
         PtyctlError: POLICY_DENIED.

@@ -25,7 +25,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from ptyctl.api import Controller
-from ptyctl.api.approvals import ApprovalEntry, ApprovalsRequest
+from ptyctl.api.approvals import ApprovalEntry, ApprovalsQuery, ApprovalsRequest
+from ptyctl.api.decision import PendingApproval
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.io import MAX_WAIT_MS
 from ptyctl.api.model import Reply, Request
@@ -83,7 +84,7 @@ class Elicitor:
             PtyctlError: as `perform`.
             InputRequiredError
         """
-        if "approval_id" not in type(request).model_fields:
+        if "approval_id" not in type(request).model_fields or isinstance(request, ApprovalsQuery):
             return await perform(request)
         if (approval_id := self._params.request_state) is not None:
             result = _response(self._params)
@@ -174,7 +175,7 @@ async def _pending(perform: Perform, request: Request) -> Reply | str:
             return str(error.details["approval_id"])
         raise
     approval = getattr(reply, "approval", None)
-    return str(approval.approval_id) if approval is not None and approval.elicitation else reply
+    return str(approval.approval_id) if isinstance(approval, PendingApproval) and approval.elicitation else reply
 
 
 def _response(params: CallToolRequestParams) -> ElicitResult | None:

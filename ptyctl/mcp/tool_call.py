@@ -36,6 +36,7 @@ async def call_tool(
     elicitor: Elicitor | None = None,
 ) -> CallToolResult:
     """Perform one call. Every error becomes a result, an unexpected exception one with code INTERNAL.
+
     Without `full_text`, a large reply is sent only as structured content, and its text refers to that. An error is always sent
     as text too: some clients show the model the structured content of a reply, but the text of an error.
 

@@ -237,7 +237,7 @@ TOOLSETS: Mapping[str, tuple[Tool, ...]] = {
 }
 DEFAULT = "core"
 ALL = "all"
-#: Not among `all`: a contract of its own, for callers that are written for it.
+#: Not part of `all`: a separate contract, for callers that are written for it.
 TERMINAL = "terminal"
 
 

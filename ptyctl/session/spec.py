@@ -24,7 +24,7 @@ class Spec:
         install_integration: whether to install shell integration in a shell that was found by probing.
         shell: the shell at the far end, if the caller named it.
         conversation_id: the conversation that owns the terminal, with its `client_id`.
-        terminal: what it is to callers of the terminal contract.
+        terminal: its role in the terminal contract.
         opened_by: name of the principal that opened the session; None for the user of a version that did not store it.
     """
 

@@ -8,7 +8,7 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 
 from .errors import TerminalError, TerminalErrorCode
 
-#: A terminal that others use (BUSY, LOCKED) may be free later, which of the contract's codes only TIMEOUT says.
+#: BUSY and LOCKED are temporary; TIMEOUT is the contract's only retriable code for that.
 _CODES: Mapping[ErrorCode, TerminalErrorCode] = {
     ErrorCode.INVALID_ARGUMENT: TerminalErrorCode.INVALID_PAYLOAD,
     ErrorCode.UNSUPPORTED: TerminalErrorCode.INVALID_PAYLOAD,

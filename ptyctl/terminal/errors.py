@@ -40,10 +40,10 @@ ERROR_KINDS: Mapping[TerminalErrorCode, ErrorKind] = {
         "validation", False, "reject_no_retry", "The request is not valid. Correct the fields that the error lists."
     ),
     TerminalErrorCode.INVALID_MODE: ErrorKind(
-        "validation", False, "reject_no_retry", "The mode is not supported here. Choose another mode, or complete its settings."
+        "validation", False, "reject_no_retry", "The mode is not supported here. Choose another mode."
     ),
     TerminalErrorCode.DECLINED: ErrorKind(
-        "user_decision", False, "report_decline", "A person declined the command. Report it; do not try it again."
+        "user_decision", False, "report_decline", "The command was not approved. Report it; do not try it again."
     ),
     TerminalErrorCode.TIMEOUT: ErrorKind(
         "runtime_timeout",

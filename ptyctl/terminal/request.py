@@ -10,21 +10,22 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import Field, ValidationError
 
 from ptyctl.api.io import MAX_WAIT_MS
-from ptyctl.api.model import Id, RequestPart, SystemText, Unlisted, VariableName, field_problems
+from ptyctl.api.model import Command, Id, RequestPart, SystemText, Unlisted, VariableName, field_problems
 
 from .aliases import ALIASES, CANONICAL_ACTIONS, AliasPhase, canonical_request, deprecation_warning
 from .errors import RequestClass, TerminalError, TerminalErrorCode
+from .runtime_mode import AdapterName
 
 Action = Literal["execute", "read_output", "terminate", "list"]
 Mode = Literal["interactive", "headless"]
 Intent = Literal["open_only", "execute_command"]
-AdapterName = Literal["auto", "local", "bundled", "container_bridge"]
-MODES = ("interactive", "headless")
+MODES = get_args(Mode)
+_MAX_VIOLATIONS = 100
 #: Wait of a call that gives no `timeout_ms`.
 DEFAULT_TIMEOUT_MS = 30_000
 
@@ -37,7 +38,7 @@ class Invocation(RequestPart):
 
 
 class Correlation(RequestPart):
-    """Ids that every response repeats. `request_id` is made if it is absent; `trace_id` is passed on unchanged."""
+    """Ids that every response repeats. A missing `request_id` or `trace_id` is generated."""
 
     request_id: Id | None = None
     trace_id: Id | None = None
@@ -50,7 +51,7 @@ class Runtime(RequestPart):
     Attributes:
         timeout_ms: limit of the wait, at most `MAX_WAIT_MS`; it does not end the command.
         cursor: where `read_output` begins; by default after the caller's last read.
-        adapter_override, binary_path: how the terminals are reached (`runtime_mode.py`).
+        adapter_override: how the terminals are reached (`runtime_mode.py`).
     """
 
     workspace_id: Id | None = None
@@ -58,17 +59,15 @@ class Runtime(RequestPart):
     timeout_ms: int = Field(default=DEFAULT_TIMEOUT_MS, ge=0, description=f"at most {MAX_WAIT_MS}")
     cursor: str | None = Field(default=None, description="of read_output: next_cursor of a response")
     adapter_override: Annotated[AdapterName | None, Unlisted] = None
-    binary_path: Annotated[SystemText | None, Unlisted] = None
-    spawn_timeout_ms: Annotated[int | None, Unlisted] = Field(default=None, ge=1, le=30_000)
 
 
 class Execution(RequestPart):
     """The command. Without `args`, `command` is a line for the shell; with them, the name of a program."""
 
-    command: SystemText | None = Field(default=None, min_length=1)
-    args: tuple[SystemText, ...] | None = None
+    command: Annotated[Command, Field(min_length=1)] | None = None
+    args: tuple[SystemText, ...] | None = Field(default=None, fail_fast=True)
     env: Annotated[dict[VariableName, SystemText] | None, Unlisted] = None
-    name: Annotated[Id | None, Unlisted] = None
+    name: Annotated[str | None, Unlisted] = Field(default=None, min_length=1, max_length=100)
     pty: Annotated[bool | None, Unlisted] = None
 
 
@@ -97,6 +96,11 @@ class CanonicalRequest(RequestPart):
     target: Target | None = None
     compat: Compat = Compat()
 
+    @property
+    def has_target(self) -> bool:
+        """Whether the request names a terminal."""
+        return self.target is not None and (self.target.session_id, self.target.terminal_id) != (None, None)
+
 
 class Correlated(NamedTuple):
     """The correlation of a response."""
@@ -112,7 +116,7 @@ class Identified:
 
     Attributes:
         action: the action as sent; "" if it is not a string.
-        canonical_action, mode: None if the request does not say, or says what is not supported.
+        canonical_action, mode: None if missing or unsupported.
         legacy_action: the legacy action that was sent, or that `compat` names.
         arguments: the request in canonical form, not validated.
     """
@@ -144,7 +148,7 @@ def identify(arguments: Any, number: int) -> Identified:
     """Find the ids, the action and the mode of a request; never fails.
 
     Args:
-        number: the request's number on its connection. A missing request id is made of it and of the content.
+        number: the request's number in this server. A missing id is generated from it and the content.
     """
     given = arguments if isinstance(arguments, dict) else {}
     action = given.get("action")
@@ -244,6 +248,9 @@ def _execute_coupling(
         yield "execution.command", "the intent execute_command needs it"
     if invocation.get("intent") == "open_only" and command:
         yield "execution.command", "the intent open_only does not take it"
+    if invocation.get("intent") == "open_only":
+        ids = (name for name in ("session_id", "terminal_id") if target.get(name) is not None)
+        yield from ((f"target.{name}", "the intent open_only does not take it") for name in ids)
     if invocation.get("mode") == "headless":
         if target.get("terminal_id") is not None:
             yield "target.terminal_id", "a headless execute does not take it"
@@ -277,6 +284,6 @@ def _part(arguments: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _invalid_payload(violations: list[tuple[str, str]]) -> TerminalError:
-    listed = [{"path": path, "problem": problem} for path, problem in violations]
+    listed = [{"path": path, "problem": problem} for path, problem in violations[:_MAX_VIOLATIONS]]
     text = "; ".join(f"{path}: {problem}" if path else problem for path, problem in violations[:10])
     return TerminalError(TerminalErrorCode.INVALID_PAYLOAD, text, {"violations": listed})

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 from .aliases import AliasPhase
 from .errors import TerminalError, TerminalErrorCode
 
 RuntimeMode = Literal["local", "bundled", "container_bridge", "local_or_bundled_auto"]
 #: Values of `runtime.adapter_override` and of PM_TERM_ADAPTER_MODE.
-ADAPTER_NAMES = ("auto", "local", "bundled", "container_bridge")
+AdapterName = Literal["auto", "local", "bundled", "container_bridge"]
+ADAPTER_NAMES = get_args(AdapterName)
 
 
 def alias_phase(environment: Mapping[str, str]) -> AliasPhase:
@@ -39,7 +40,7 @@ def resolve_mode(override: str | None, environment: Mapping[str, str]) -> Runtim
             raise _invalid_setting(name, f"is not one of {', '.join(ADAPTER_NAMES)}")
         if value != "auto":
             return value  # type: ignore[return-value]  # one of ADAPTER_NAMES
-        break  # an explicit auto is not overridden by what comes after it, except for the detection
+        break  # an explicit auto ignores PM_TERM_ADAPTER_MODE; only container detection follows
     in_container = environment.get("PM_RUNNING_IN_CONTAINER") == "true"
     return "container_bridge" if in_container else "local_or_bundled_auto"
 

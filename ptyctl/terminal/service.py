@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 import shlex
@@ -27,7 +28,7 @@ from .response import Outcome, Status, failure, success
 from .runtime_mode import alias_phase, resolve_mode
 
 _log = logging.getLogger(__name__)
-#: A headless session whose output nobody reads is closed after this time.
+#: Idle timeout of a headless session (ms).
 _HEADLESS_LIFE_MS = 600_000
 #: Reads whose ends are remembered.
 _MAX_READS = 1024
@@ -37,12 +38,22 @@ _HEADLESS_SHELL = ("bash", "--noprofile", "--norc")
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
-    """A session that a caller of the contract has opened. `busy`: a command runs in it."""
+    """A session that a caller of the contract has opened, or a closed session. `busy`: a command runs in it."""
 
     session_id: str
     mode: str
     terminal_id: str | None = None
     busy: bool = False
+    is_open: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The last read of a caller. `ended`: it has all output of the command."""
+
+    block_id: str
+    cursor: str
+    ended: bool
 
 
 class TerminalService:
@@ -53,7 +64,9 @@ class TerminalService:
         self._controller = controller
         self._environment = environment
         self._requests = 0
-        self._reads: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._reads: OrderedDict[tuple[str, str], _Read] = OrderedDict()
+        #: Held while the id of a new terminal is chosen.
+        self._naming = asyncio.Lock()
 
     async def handle(self, arguments: Any) -> dict[str, Any]:
         """Serve a request; every error is a response."""
@@ -104,7 +117,7 @@ class TerminalService:
         if invocation.intent == "open_only":
             terminal = await self._open_interactive(request, execution)
             return _outcome(terminal, "completed", {"running": False})
-        if request.target is not None:
+        if request.has_target:
             terminal = await self._find(request)
             command = _command_line(execution, request.runtime.cwd, execution.env)
             return await self._run(terminal, command, request)
@@ -120,42 +133,47 @@ class TerminalService:
 
     async def _open_interactive(self, request: CanonicalRequest, execution: Execution) -> Terminal:
         """Open a terminal that people see. Its id is made of the requested name, or is random."""
-        taken = {terminal.terminal_id for terminal in await self._terminals()}
-        wanted = f"term_{execution.name or secrets.token_hex(4)}"
-        numbered = (f"{wanted}-{number}" for number in range(2, len(taken) + 3))
-        terminal_id = next(name for name in (wanted, *numbered) if name not in taken)
-        return await self._open(request, execution, TerminalInfo(mode="interactive", terminal_id=terminal_id))
+        async with self._naming:
+            taken = {terminal.terminal_id for terminal in await self._terminals()}
+            wanted = f"term_{execution.name or secrets.token_hex(4)}"
+            numbered = (f"{wanted}-{number}" for number in range(2, len(taken) + 3))
+            terminal_id = next(name for name in (wanted, *numbered) if name not in taken)
+            return await self._open(request, execution, TerminalInfo(mode="interactive", terminal_id=terminal_id))
 
     async def _open(
         self, request: CanonicalRequest, execution: Execution, info: TerminalInfo, command: tuple[str, ...] | None = None
     ) -> Terminal:
         workspace_id = request.runtime.workspace_id
         reply = await self._controller.session(
-            SessionRequest(
-                action="open",
-                protocol="local",
-                command=command,
-                cwd=request.runtime.cwd,
-                env=execution.env,
-                terminal=info.model_copy(update={"workspace_id": workspace_id}),
-                timeouts=Timeouts(idle_timeout_ms=_HEADLESS_LIFE_MS if info.mode == "headless" else 0),
+            SessionRequest.of(
+                {
+                    "action": "open",
+                    "protocol": "local",
+                    "command": command,
+                    "cwd": request.runtime.cwd,
+                    "env": execution.env,
+                    "terminal": info.model_copy(update={"workspace_id": workspace_id}),
+                    "timeouts": Timeouts(idle_timeout_ms=_HEADLESS_LIFE_MS if info.mode == "headless" else 0),
+                }
             )
         )
         assert reply.session_id is not None, "a reply to open names the session"
         return Terminal(reply.session_id, info.mode, info.terminal_id)
 
     async def _run(self, terminal: Terminal, command: str, request: CanonicalRequest) -> Outcome:
-        exec_request = ExecRequest(session_id=terminal.session_id, cmd=command, timeout_ms=_timeout_ms(request))
-        reply = await self._controller.exec(exec_request)
+        fields = {"session_id": terminal.session_id, "cmd": command, "timeout_ms": _timeout_ms(request)}
+        reply = await self._controller.exec(ExecRequest.of(fields))
         return await self._command_outcome(terminal, reply, request)
 
     async def _command_outcome(self, terminal: Terminal, reply: ExecReply, request: CanonicalRequest) -> Outcome:
         """Return the state of a command. A headless session whose output was read to its end is closed."""
         running = reply.timed_out or reply.approval is not None or bool(reply.waiting_for_input)
-        self._reads[self._reader(terminal, request)] = reply.next_cursor
+        reader = self._reader(terminal, request)
+        self._reads[reader] = _Read(reply.block_id, reply.next_cursor, ended=not running and not reply.output_truncated)
+        self._reads.move_to_end(reader)
         while len(self._reads) > _MAX_READS:
             self._reads.popitem(last=False)
-        if not running and not reply.output_truncated and terminal.mode == "headless":
+        if terminal.is_open and terminal.mode == "headless" and self._reads[reader].ended:
             await self._close(terminal)
         result: dict[str, Any] = {
             "stdout": reply.stdout,
@@ -177,27 +195,30 @@ class TerminalService:
 
     async def _read_output(self, request: CanonicalRequest) -> Outcome:
         terminal = await self._find(request)
-        block_id = await self._last_block(terminal)
+        read = self._reads.get(self._reader(terminal, request))
+        block_id = read.block_id if read is not None and not read.ended else await self._last_block(terminal)
         if block_id is None:
             return _outcome(terminal, "completed", {"stdout": "", "stderr": "", "running": False, "truncated": False})
-        cursor = request.runtime.cursor or self._reads.get(self._reader(terminal, request))
+        cursor = request.runtime.cursor or (read.cursor if read is not None and read.block_id == block_id else None)
         waits = "timeout_ms" in request.runtime.model_fields_set
         reply = await self._controller.exec(
-            ExecRequest(
-                session_id=terminal.session_id,
-                block_id=block_id,
-                from_cursor=cursor,
-                timeout_ms=_timeout_ms(request) if waits else 0,
+            ExecRequest.of(
+                {
+                    "session_id": terminal.session_id,
+                    "block_id": block_id,
+                    "from_cursor": cursor,
+                    "timeout_ms": _timeout_ms(request) if waits else 0,
+                }
             )
         )
         return await self._command_outcome(terminal, reply, request)
 
     async def _terminate(self, request: CanonicalRequest) -> Outcome:
-        """End the running command; close a headless session, an idle terminal, and one whose `close` was asked for."""
+        """End the running command. Close a headless session, an idle terminal, and on the legacy action `close` any."""
         terminal = await self._find(request)
         if terminal.busy:
             await self._controller.pty(PtyEndSession(session_id=terminal.session_id, force=True))
-        if terminal.mode == "headless" or not terminal.busy or request.compat.legacy_action == "close":
+        if terminal.is_open and (terminal.mode == "headless" or not terminal.busy or request.compat.legacy_action == "close"):
             await self._close(terminal)
         return _outcome(terminal, "completed", {"running": False})
 
@@ -233,20 +254,22 @@ class TerminalService:
         ]
 
     async def _find(self, request: CanonicalRequest) -> Terminal:
-        """Return the target. A closed session can be read by its id.
+        """Return the target. A closed session can be read by its id; an open one must be a terminal of this contract.
 
         Raises:
             TerminalError: NOT_FOUND; INVALID_PAYLOAD if the two ids name two terminals.
         """
         target = request.target
-        assert target is not None, "the validation requires it"
+        assert target is not None, "callers check it"
+        assert request.has_target, "callers check it"
         for terminal in await self._terminals():
             names = (target.terminal_id or terminal.terminal_id, target.session_id or terminal.session_id)
             if names == (terminal.terminal_id, terminal.session_id):
                 return terminal
-        if target.terminal_id is None and target.session_id is not None and request.action != "execute":
-            await self._controller.pty(BlocksSince(session_id=target.session_id, last=1))  # raises if there is none
-            return Terminal(target.session_id, "headless")
+        closed_id = target.session_id if target.terminal_id is None and request.action != "execute" else None
+        if closed_id is not None and closed_id not in {entry.session_id for entry in await self._entries()}:
+            await self._controller.pty(BlocksSince(session_id=closed_id, last=1))  # raises if there is none
+            return Terminal(closed_id, "headless", is_open=False)
         raise TerminalError(TerminalErrorCode.NOT_FOUND, "there is no such terminal", target.model_dump(exclude_none=True))
 
     async def _last_block(self, terminal: Terminal) -> str | None:
@@ -274,11 +297,13 @@ def _timeout_ms(request: CanonicalRequest) -> int:
 def _command_line(execution: Execution, cwd: str | None = None, env: Mapping[str, str] | None = None) -> str:
     """Return the line for the shell. With `cwd` or `env`, they hold for this command alone."""
     assert execution.command is not None, "the validation requires it"
-    line = execution.command if execution.args is None else shlex.join((execution.command, *execution.args))
-    if env:
-        values = " ".join(shlex.quote(f"{name}={value}") for name, value in env.items())
-        line = f"env {values} {line}" if execution.args is not None else f"env {values} sh -c {shlex.quote(line)}"
-    return f"(cd {shlex.quote(cwd)} && {line})" if cwd is not None else line
+    words = (execution.command, *(execution.args or ()))
+    if cwd is None and not env:
+        return execution.command if execution.args is None else shlex.join(words)
+    if execution.args is None:
+        words = ("sh", "-c", execution.command)
+    folder = () if cwd is None else ("-C", cwd)
+    return shlex.join(("env", *folder, *(f"{name}={value}" for name, value in (env or {}).items()), *words))
 
 
 def _is_busy(entry: SessionEntry) -> bool:

@@ -51,8 +51,11 @@ async def test_write_until_any_returns_index_of_leftmost_match(bash: SessionHand
     assert (reply.matched, reply.match_index) == (True, 1)
 
 
-async def test_write_after_exec_waits_for_the_text_of_a_slow_prompt(bash: SessionHandle) -> None:
+async def test_write_after_exec_waits_for_the_text_of_a_slow_prompt(
+    bash: SessionHandle, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The shell echoes the line twice if it is typed earlier; a pattern would match the second echo."""
+    monkeypatch.setattr("ptyctl.session.calls.write._PROMPT_TEXT_S", PATIENCE_MS / 1000)
     await bash.exec("PS1='$(sleep 0.3)ready$ '")
     await bash.exec("true")  # ends with the prompt mark, before the prompt's text
     reply = await write(bash, data="printf 'b%s\\na%s\\n' 1 2\n", until_any=["a2", "b1", "b."], **WAIT)

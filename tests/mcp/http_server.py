@@ -25,12 +25,16 @@ TOKEN = "correct-horse"
 
 @asynccontextmanager
 async def http_server(
-    controller: Controller, tokens: Tokens | None = None, record: Record = lambda event, **fields: None
+    controller: Controller,
+    tokens: Tokens | None = None,
+    record: Record = lambda event, **fields: None,
+    *,
+    toolsets: str = "core",
 ) -> AsyncIterator[str]:
     """Yield the URL of the endpoint; cancel the server at the end, as a signal does."""
     listener = open_listener(Address("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    server = build_server(controller, choose("core"))
+    server = build_server(controller, choose(toolsets))
     serving = asyncio.create_task(serve_http(server, listener, tokens or Tokens(None, TOKEN), record))
     try:
         yield f"http://127.0.0.1:{port}/mcp"

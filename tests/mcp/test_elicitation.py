@@ -83,7 +83,7 @@ async def controllers(folder: Path, *, elicitation: bool = True) -> AsyncIterato
 @asynccontextmanager
 async def http_client(controller: LocalController, mode: str, person: Person | None) -> AsyncIterator[Client]:
     async with (
-        http_server(AccessController(controller)) as url,
+        http_server(AccessController(controller), toolsets="core,approvals") as url,
         httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE_S) as http,
         Client(
             streamable_http_client(url, http_client=http),
@@ -185,6 +185,17 @@ async def test_client_that_cannot_elicit_waits_as_usual(tmp_path: Path, mode: st
     async with controllers(tmp_path) as controller, http_client(controller, mode, None) as client:
         held = await call(client, "_exec", **await opened(client), cmd=f"touch {tmp_path}/x", timeout_ms=1)
         assert held["done_reason"] == "approval"
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_approval_request_is_shown_to_a_client_that_may_elicit(tmp_path: Path, mode: str) -> None:
+    person = Person(ElicitResult(action="cancel"))
+    async with controllers(tmp_path) as controller, http_client(controller, mode, person) as client:
+        held = await call(client, "_exec", **await opened(client), cmd=f"touch {tmp_path}/x", timeout_ms=1)
+        query = {"action": "get", "approval_id": held["approval"]["approval_id"]}
+        result = await client.call_tool("ptyctl_approvals", query)
+        assert result.structured_content is not None
+        assert result.structured_content["approval"]["state"] == "pending"
 
 
 @pytest.mark.parametrize("mode", ERAS)

@@ -10,6 +10,9 @@ import pytest
 
 from fixtures.servers.programs import require_program
 from ptyctl.api.approvals import ApprovalsRequest
+from ptyctl.api.exec import ExecRequest
+from ptyctl.api.io import IoRequest
+from ptyctl.api.session import SessionRequest
 from ptyctl.controller.local import LocalController
 from ptyctl.terminal.service import TerminalService
 
@@ -67,7 +70,7 @@ async def test_headless_execute_returns_output_and_exit_code_and_closes(call: Ca
     assert (await call("terminate", target=target))["success"]  # idempotent
 
 
-async def test_headless_execute_that_takes_longer_is_accepted_and_read_later(call: Caller) -> None:
+async def test_headless_execute_that_takes_longer_is_accepted_and_terminated(call: Caller) -> None:
     execution = {"command": "echo first; read -r line; echo last"}
     response = await call("execute", invocation=HEADLESS, execution=execution, runtime={"timeout_ms": 500})
     assert (response["status"], response["result"]["running"]) == ("accepted", True)
@@ -91,7 +94,8 @@ async def test_interactive_terminal_is_opened_used_and_terminated(call: Caller) 
     sent = await call("execute", invocation=INTERACTIVE, execution={"command": "cd /; pwd"}, target=target)
     assert sent["resolved"]["mode"] == "interactive"
     done = sent if sent["status"] == "completed" else await call.until_ended(target)
-    assert (done["result"]["stdout"].endswith("/\n"), done["result"]["exit_code"]) == (True, 0)
+    assert done.get("output", done["result"]["stdout"]).endswith("/\n")
+    assert done["result"]["exit_code"] == 0
     elsewhere = {"command": "pwd; echo $A", "env": {"A": "x y"}}
     sent = await call("execute", invocation=INTERACTIVE, execution=elsewhere, target=target, runtime={"cwd": "/usr"})
     assert sent["result"]["stdout"] == "/usr\nx y\n"
@@ -131,7 +135,7 @@ async def test_destructive_command_waits_for_a_person_who_declines_it(controller
         "strategy": "report_decline",
         "next_action": None,
         "recommended_mode": None,
-        "user_message": "A person declined the command. Report it; do not try it again.",
+        "user_message": "The command was not approved. Report it; do not try it again.",
         "can_auto_retry": False,
     }
 
@@ -145,3 +149,57 @@ async def test_concurrent_headless_commands_do_not_share_a_session(call: Caller)
     results = await asyncio.gather(*map(run, range(3)))
     assert [output for _, output in results] == ["0\n", "1\n", "2\n"]
     assert len({session_id for session_id, _ in results}) == 3
+
+
+async def test_open_session_of_others_is_no_terminal(controller: LocalController, call: Caller) -> None:
+    request = {"action": "open", "protocol": "local", "acquire_lock": True, "task_id": "person"}
+    opened = await controller.session(SessionRequest.of(request))
+    for action in ("read_output", "terminate"):
+        response = await call(action, target={"session_id": opened.session_id})
+        assert response["error"]["code"] == "PM_TERM_NOT_FOUND"
+    status = await controller.session(SessionRequest(action="status", session_id=opened.session_id))
+    assert (status.state, status.lock_holder) == ("open", "person")
+
+
+@pytest.mark.parametrize("target", [{}, {"session_id": None, "terminal_id": None}])
+async def test_target_without_ids_is_no_target(call: Caller, target: dict[str, Any]) -> None:
+    opened = await call("execute", invocation={"mode": "interactive", "intent": "open_only"})
+    execution = {"command": "echo hi"}
+    run = await call("execute", invocation=HEADLESS, execution=execution, target=target, runtime={"timeout_ms": 50_000})
+    assert run["result"]["stdout"] == "hi\n"
+    assert run["identity"]["session_id"] != opened["identity"]["session_id"]
+
+
+async def test_command_in_a_missing_folder_runs_nowhere(call: Caller) -> None:
+    execution = {"command": "echo a; echo b # comment"}
+    runtime = {"timeout_ms": 50_000}
+    sent = await call("execute", invocation=INTERACTIVE, execution=execution, runtime=runtime)
+    target = {"terminal_id": sent["identity"]["terminal_id"]}
+    assert sent["result"]["stdout"] == "a\nb\n"
+    fields = {"invocation": INTERACTIVE, "execution": execution, "target": target}
+    missing = await call("execute", **fields, runtime={**runtime, "cwd": "/nonexistent"})
+    assert ("No such file" in missing["result"]["stdout"], missing["result"]["exit_code"]) == (True, 125)
+    assert (await call("execute", **fields, runtime={**runtime, "cwd": "/"}))["result"]["stdout"] == "a\nb\n"
+
+
+async def test_read_output_returns_the_callers_own_command(controller: LocalController, call: Caller) -> None:
+    execution = {"command": "read -r line; echo got $line"}
+    sent = await call("execute", invocation=INTERACTIVE, execution=execution, runtime={"timeout_ms": 2_000})
+    session_id = sent["identity"]["session_id"]
+    assert sent["result"]["running"]
+    await controller.io(IoRequest(action="write", session_id=session_id, data="it\n"))
+    await controller.exec(ExecRequest(session_id=session_id, cmd="true", timeout_ms=50_000))
+    done = await call("read_output", target={"session_id": session_id}, runtime={"timeout_ms": 50_000})
+    assert done["result"]["stdout"].endswith("got it\n")
+
+
+async def test_concurrent_terminals_of_one_name_have_different_ids(call: Caller) -> None:
+    fields = {"invocation": {"mode": "interactive", "intent": "open_only"}, "execution": {"name": "a"}}
+    opened = await asyncio.gather(*(call("execute", **fields) for _ in range(3)))
+    assert len({response["identity"]["terminal_id"] for response in opened}) == 3
+
+
+async def test_too_long_command_is_an_invalid_payload(call: Caller) -> None:
+    response = await call("execute", invocation=HEADLESS, execution={"command": "x" * 140_000})
+    assert response["error"]["code"] == "PM_TERM_INVALID_PAYLOAD"
+    assert response["error"]["details"]["violations"][0]["path"] == "execution.command"

@@ -20,6 +20,7 @@ from ptyctl.controller.recovery import restore_session
 from ptyctl.core.screen import ScreenModel, ScreenSnapshot, StyledRun
 from ptyctl.core.screen import emulator as emulator_module
 from ptyctl.session.screen import screen as screen_module
+from ptyctl.session.screen import screen_replay
 from ptyctl.session.screen.checkpoints import Checkpoints
 from ptyctl.session.screen.output_source import OutputSource
 from ptyctl.session.screen.screen_replay import ScreenReplay
@@ -249,6 +250,7 @@ async def test_second_look_at_an_earlier_screen_reads_only_output_after_a_checkp
     connect: Connect, monkeypatch: pytest.MonkeyPatch, closed: bool
 ) -> None:
     monkeypatch.setattr(screen_module, "CHECKPOINT_S", 0.0)
+    monkeypatch.setattr(screen_replay, "_MAX_PIECE_BYTES", screen_replay._MIN_PIECE_BYTES)  # on a fast machine, too
     channel = MemoryChannel()
     session = await connect(channel, pty=PtyOptions(cols=80, rows=24))
     channel.feed(b"".join(b"\r\x1b[K[%d/40000] \x1b[1mlinking\x1b[m" % number for number in range(10_000)))
