@@ -15,6 +15,8 @@ const PAGE_BYTES = 1 << 18;
 /** Pauses are at most this long when idle time is skipped. */
 const LONGEST_IDLE_MS = 400;
 const MAX_BLOCKS = 1_000;
+/** Browsers ignore changes of the address if there are many. */
+const ADDRESS_INTERVAL_MS = 250;
 
 /**
  * @param {HTMLElement} root
@@ -36,6 +38,8 @@ export function mount(root, params) {
   let next = null;
   let closed = false;
   let playing = false;
+  /** Whether the screen of another place is awaited. */
+  let busy = false;
   /** Number of the last call of `step`: an earlier one that still reads has no effect. */
   let generation = 0;
   let speed = 1;
@@ -44,6 +48,8 @@ export function mount(root, params) {
   let error = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let addressTimer;
   /** @type {AbortController | null} */
   let seeking = null;
   /** @type {import("../terminal.js").Terminal | null} */
@@ -55,20 +61,30 @@ export function mount(root, params) {
     const current = (seeking = new AbortController());
     clearTimeout(timer);
     offset = Math.max(0, Math.min(place, size));
+    busy = true;
     update();
     try {
       const screen = await get(`${path}/screen?at=${offset}`, { signal: current.signal });
       if (current.signal.aborted) return;
       error = null;
       show(screen);
-      replaceAddress(sessionPath(session, `/at/${offset}`));
+      setAddress();
       if (playing) void step();
     } catch (failed) {
       if (current.signal.aborted) return;
       error = failed;
       playing = false;
     }
+    busy = false;
     update();
+  }
+
+  /** Sets the address to the place that is shown after the interval. */
+  function setAddress() {
+    addressTimer ??= setTimeout(() => {
+      addressTimer = undefined;
+      replaceAddress(sessionPath(session, `/at/${offset}`));
+    }, ADDRESS_INTERVAL_MS);
   }
 
   /** @param {Message} screen */
@@ -131,7 +147,7 @@ export function mount(root, params) {
   function toggle() {
     playing = !playing;
     clearTimeout(timer);
-    if (!playing) replaceAddress(sessionPath(session, `/at/${offset}`));
+    if (!playing) setAddress();
     else if (offset >= size) return void seek(0);
     else void step();
     update();
@@ -191,7 +207,7 @@ export function mount(root, params) {
         ${gone
           ? emptyState("There is no recording", "The session was removed, or the address is wrong.", link("/", "All sessions", "button"))
           : error ? errorBox(error) : nothing}
-        <section class="stage" aria-label="Terminal" ?hidden=${gone}><div class="term-box"></div></section>
+        <section class="stage" aria-label="Terminal" aria-busy=${busy} ?hidden=${gone}><div class="term-box"></div></section>
         ${gone ? nothing : controls()}`,
       root,
     );
@@ -219,6 +235,7 @@ export function mount(root, params) {
     closed = true;
     playing = false;
     clearTimeout(timer);
+    clearTimeout(addressTimer);
     seeking?.abort();
     resized.disconnect();
     removeEventListener("keydown", handleKey);
