@@ -17,6 +17,7 @@ class Block(Reply):
     """One command from begin to end. Offsets are bytes into output.raw and the spool; times are epoch ms.
 
     Attributes:
+        error_hints: the first lines in which a device reports an error: at most 5, of 200 characters.
         reason: why the block was cancelled or failed.
         prompt_before: the prompt in front of the echoed command, if the raw bytes contain it because no mark gave the begin.
         prompt_after: the prompt that ended the block, if the raw bytes contain it.
@@ -33,6 +34,7 @@ class Block(Reply):
     ts_end: int | None = None
     status: BlockStatus
     exit_code: int | None = None
+    error_hints: list[str] | None = None
     output_path: str
     raw_begin: int
     raw_end: int | None = None

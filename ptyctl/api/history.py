@@ -53,7 +53,7 @@ class SearchRequest(Request):
     Attributes:
         query: text, or an RE2 pattern with `regex`; without it all commands that the other fields select are found.
         device: name of a device or console; may be a glob such as core-*.
-        exit_code: of the command; `failed`: whether it failed, or its exit code is not 0.
+        exit_code: of the command; `failed`: whether it failed, its exit code is not 0, or the device reported an error.
         since_ts, until_ts: when the command ran (epoch ms).
         from_cursor: `resume_cursor` of an earlier reply.
     """
@@ -95,6 +95,7 @@ class SearchHit(Reply):
     cmd: str
     status: BlockStatus
     exit_code: int | None = None
+    error_hints: list[str] | None = None
     mode: str | None = None
     task_id: str | None = None
     ts_begin: int

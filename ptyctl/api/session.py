@@ -237,6 +237,7 @@ class LastCommand(Reply):
     cmd: str
     status: BlockStatus
     exit_code: int | None = None
+    error_hints: list[str] | None = None
     ts_begin: int
     ts_end: int | None = None
 

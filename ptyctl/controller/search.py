@@ -211,7 +211,7 @@ def _chosen(blocks: list[Block], request: SearchRequest, cursor: _Cursor | None)
         for block in sorted(blocks, key=lambda block: block.seq, reverse=True)
         if (cursor is None or cursor.selects(block))
         and request.exit_code in (None, block.exit_code)
-        and request.failed in (None, block.status == "failed" or bool(block.exit_code))
+        and request.failed in (None, block.status == "failed" or bool(block.exit_code or block.error_hints))
         and (request.since_ts is None or block.ts_end is None or block.ts_end >= request.since_ts)
         and (request.until_ts is None or block.ts_begin <= request.until_ts)
     ]
@@ -296,6 +296,7 @@ def _hit(session: _Searched, block: Block, lines: list[HitLine], *, is_cut: bool
         cmd=block.cmd[:_SHOWN_CHARS],
         status=block.status,
         exit_code=block.exit_code,
+        error_hints=block.error_hints,
         mode=block.mode,
         task_id=block.task_id,
         ts_begin=block.ts_begin,

@@ -728,6 +728,7 @@ def _last_command(block: Block) -> LastCommand:
         cmd=block.cmd[:_LISTED_COMMAND_CHARS],
         status=block.status,
         exit_code=block.exit_code,
+        error_hints=block.error_hints,
         ts_begin=block.ts_begin,
         ts_end=block.ts_end,
     )

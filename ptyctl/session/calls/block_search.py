@@ -64,7 +64,9 @@ def _chosen(session: Session, request: BlocksSearch) -> list[Block]:
     if request.cmd is not None:
         blocks = [block for block in blocks if request.cmd in block.cmd]
     if request.status is not None:
-        blocks = [block for block in blocks if block.status == request.status]
+        blocks = [
+            block for block in blocks if block.status == request.status or (request.status == "failed" and block.error_hints)
+        ]
     if request.since_ts is not None:
         blocks = [block for block in blocks if block.ts_end is None or block.ts_end >= request.since_ts]
     if request.until_ts is not None:

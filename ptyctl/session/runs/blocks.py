@@ -126,6 +126,7 @@ class Blocks:
             "status": status,
             "reason": reason,
             "exit_code": result.exit_code,
+            "error_hints": result.error_hints or None,
             "prompt_before": run.prompt_before if run.echoed else None,
             "device": run.on_device or None,
             "prompt_after": result.prompt_after or None,

@@ -11,10 +11,14 @@ from ptyctl.platforms import DeviceProfile
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.pattern_search import search_with
 
+from .run import Run
 from .run_output import OutputRenderer
 
 #: Size of the text of a long output that is searched at a time.
 _PIECE_CHARACTERS = 1024 * 1024
+#: Limits of the error lines in a block: their number, and the characters of each.
+_KEPT_LINES = 5
+_KEPT_CHARACTERS = 200
 
 
 async def error_lines(stream: OutputStream, profile: DeviceProfile, text: str) -> list[str]:
@@ -43,6 +47,25 @@ async def error_lines_between(stream: OutputStream, profile: DeviceProfile, begi
             text = text[cut:]
     found += await error_lines(stream, profile, text + output.renderer.finish())
     return list(dict.fromkeys(found))
+
+
+def kept_error_lines(stream: OutputStream, run: Run, spool_end: int) -> list[str]:
+    """Return the first error lines of a run on a device, for its block.
+
+    The search does not delay the end of the run: of a long output, it is limited to head and tail.
+    """
+    if not run.on_device or run.spool_begin is None:
+        return []
+    found = [line for failed in run.failed_lines for line in failed.said]
+    if not found:
+        profile, begin = run.profile, min(stream.first_readable(run.spool_begin), spool_end)
+        half = profile.errors_at_once // 2
+        text = stream.read(begin, min(begin + 2 * half, spool_end))
+        if spool_end - begin > 2 * half:
+            tail = stream.read(spool_end - half, spool_end)
+            text = text[: text.rfind(b"\n", 0, half) + 1] + tail[tail.find(b"\n") + 1 :]
+        found = [line for _, line in sorted(_matches(text, AnyPattern(profile.errors)))]
+    return [line[:_KEPT_CHARACTERS] for line in dict.fromkeys(found) if line][:_KEPT_LINES]
 
 
 def _matches(text: bytes, patterns: Any) -> list[tuple[int, str]]:

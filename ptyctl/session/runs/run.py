@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -34,6 +35,7 @@ class RunResult:
     Attributes:
         output_end: the end in the spool that `raw_end` is in the raw output; `spool_end` is where the next reader continues.
         prompt_after: the prompt at the end of the output, if it is part of it.
+        error_hints: the first lines in which a device reports an error.
         failure: the error that the callers get.
         cancel_reason: why it was cancelled.
     """
@@ -46,6 +48,7 @@ class RunResult:
     exit_code: int | None = None
     exit_code_reason: str | None = None
     prompt_after: str = ""
+    error_hints: Sequence[str] = ()
     failure: PtyctlError | None = None
     cancel_reason: str | None = None
 

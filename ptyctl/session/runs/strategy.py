@@ -19,6 +19,7 @@ from ptyctl.session.io.memory_file import write_memory_file
 from ptyctl.session.io.output_stream import LINE_BYTES
 from ptyctl.session.io.terminal_state import TerminalState
 
+from .error_lines import kept_error_lines
 from .run import Question, Run, RunResult
 
 #: A prompt without a mark must stay the end of the output for this long (seconds): if a line editor reads, if the command may
@@ -203,6 +204,7 @@ def finish_run(
         exit_code=exit_code,
         exit_code_reason=None if exit_code is not None else exit_code_reason or run.exit_code_reason,
         prompt_after=prompt_after,
+        error_hints=kept_error_lines(stream, run, output_end),
         failure=failure,
         cancel_reason=cancel_reason,
     )

@@ -6,7 +6,7 @@ import { attributed, attributesOf } from "./attributes.js";
 import { html, nothing, ref, repeat } from "./lit.js";
 import { screenView } from "./screen_view.js";
 import { stream } from "./stream.js";
-import { copyButton, duration, fromBase64, link, sessionPath, statusBadge, timeAgo, toastError } from "./ui.js";
+import { blockBadge, copyButton, duration, fromBase64, link, sessionPath, timeAgo, toastError } from "./ui.js";
 
 /** @typedef {import("./api.js").ApiError} ApiError */
 /** @typedef {Record<string, any>} Block as in docs/contracts.md */
@@ -37,8 +37,8 @@ const COLOURS = { completed: "good", failed: "bad", cancelled: "warn", awaiting_
 /** @param {Block} block */
 export const isRunning = (block) => block.ts_end == null;
 
-/** Whether the block failed, or its exit code is not 0. @param {Block} block */
-export const hasFailed = (block) => block.status === "failed" || (block.exit_code ?? 0) !== 0;
+/** Whether the block failed, its exit code is not 0, or the device reported an error. @param {Block} block */
+export const hasFailed = (block) => block.status === "failed" || !!block.exit_code || !!block.error_hints;
 
 /** Colour of a block. @param {Block} block */
 export function blockColour(block) {
@@ -235,10 +235,11 @@ export function createCards(session, { changed, runAgain, isFullScreen }) {
     return html`<article class="card ${blockColour(block)}" data-block=${block.block_id} aria-label=${block.cmd}
       ${ref((element) => element && observer.observe(element))}>
       <header>
-        ${link(path, block.cmd || "(no command)", "cmd")} ${statusBadge(block.status, block.exit_code)}
+        ${link(path, block.cmd || "(no command)", "cmd")} ${blockBadge(block)}
         <span class="meta">${timeAgo(block.ts_begin)} · ${duration((block.ts_end ?? serverTime()) - block.ts_begin)}</span>
         <span class="meta">${details}</span>
         ${block.reason ? html`<span class="meta">${block.reason}</span>` : nothing}
+        ${block.error_hints ? html`<span class="meta">${block.error_hints[0]}</span>` : nothing}
       </header>
       ${output(card)} ${card.failure ? failureView(card) : nothing}
       <footer class="acts">

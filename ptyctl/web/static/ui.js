@@ -86,15 +86,17 @@ const BADGES = {
   declined: "bad",
 };
 
+/** The state of a session, block or approval. @param {string} status */
+export const statusBadge = (status) =>
+  html`<span class="badge ${BADGES[status] ?? ""}">${status.replaceAll("_", " ")}</span>`;
+
 /**
- * The state of a session, block or approval.
- * @param {string} status
- * @param {number | null} [exitCode]
+ * The result of a block: its status and exit code, or that the device reported an error.
+ * @param {Record<string, any>} block
  */
-export function statusBadge(status, exitCode) {
-  const failed = exitCode != null && exitCode !== 0;
-  const text = status.replaceAll("_", " ") + (failed ? ` (${exitCode})` : "");
-  return html`<span class="badge ${(failed ? "bad" : BADGES[status]) ?? ""}">${text}</span>`;
+export function blockBadge({ status, exit_code: exitCode, error_hints: hints }) {
+  if (!exitCode && !(hints && status === "completed")) return statusBadge(status);
+  return html`<span class="badge bad">${exitCode ? `${status} (${exitCode})` : "device error"}</span>`;
 }
 
 /**

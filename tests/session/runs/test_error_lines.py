@@ -16,6 +16,7 @@ from ptyctl.session.calls.exec import execute
 from ptyctl.session.runs import error_lines as module
 from ptyctl.session.runs.error_lines import error_lines, error_lines_between
 from ptyctl.session.session import Session
+from tests.session.crash_simulation import restore, simulate_crash
 from tests.session.scripted_session import PATIENCE_MS, connect_session, run_command
 
 LONG = "fine\n" * 2000
@@ -24,10 +25,12 @@ HOSTILE = {"error_regexes": ["a[ab]{900}z", "^% .*"], "settle_ms": 1}
 
 @pytest.fixture
 async def device(tmp_path: Path) -> Session:
-    """A session on a device whose outputs are of two lines, or of many for `long`."""
+    """A session on a device whose outputs are of two lines, or of many for `long` and `many`."""
 
     def answer(data: bytes) -> bytes:
         output = LONG.replace("\n", "\r\n").encode() if b"long" in data else b""
+        if b"many" in data:
+            output += b"".join(b"%% Bad %d %s\r\n" % (number, b"x" * 300) for number in range(9))
         output += b"% Bad\r\n" if b"bad" in data else b"ok\r\n"
         return data.replace(b"\r", b"\r\n") + output + b"sw1#"
 
@@ -39,7 +42,7 @@ async def device(tmp_path: Path) -> Session:
 
 @pytest.fixture
 def searches(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each search for errors was in the event loop's thread."""
+    """Whether each search for errors was in the event loop's thread. The first of a run is that for its block, of few bytes."""
     in_loop: list[bool] = []
     search, loop_thread = module._matches, threading.get_ident()
 
@@ -87,16 +90,39 @@ async def test_errors_in_pieces_are_those_of_the_whole_output(device: Session, m
 
 async def test_expensive_patterns_are_searched_in_threads(device: Session, searches: list[bool]) -> None:
     reply = await run_command(device, "long bad", expect=HOSTILE)
-    assert (reply.error_hints, searches) == ([], [False])  # without (?m), ^ is the begin of the output
+    assert (reply.error_hints, searches) == ([], [True, False])  # without (?m), ^ is the begin of the output
     request = ExecRequest.of({"session_id": "s", "lines": ["long bad", "ok"], "timeout_ms": PATIENCE_MS})
     reply = await execute(device, request, None)
     assert [(failed.number, failed.said) for failed in reply.failed_lines or []] == [(1, ["% Bad"])]
-    assert searches[1:] == [False, False]
+    assert searches[2:] == [False, False]
 
 
 async def test_short_output_is_searched_at_once(device: Session, searches: list[bool]) -> None:
     assert (await run_command(device, "bad")).error_hints == ["% Bad"]
-    assert searches == [True]
+    assert searches == [True, True]  # for the block and for the reply
+
+
+async def test_block_keeps_error_lines_of_its_output_also_on_disk(device: Session, tmp_path: Path) -> None:
+    for command in ("bad", "ok", "long bad", "long"):
+        await run_command(device, command)
+    expected = [("bad", ["% Bad"]), ("ok", None), ("long bad", ["% Bad"]), ("long", None)]
+    assert [(block.cmd, block.error_hints) for block in device.blocks.all()] == expected
+    restored = await restore(await simulate_crash(device, tmp_path))
+    assert [(block.cmd, block.error_hints) for block in restored.blocks.all()] == expected
+    await restored.close()
+
+
+async def test_block_keeps_error_lines_of_each_of_several_lines(device: Session) -> None:
+    lines = ["ok", "bad", "long bad", "ok"]
+    await execute(device, ExecRequest.of({"session_id": "s", "lines": lines, "on_error": "continue"}), None)
+    assert [block.error_hints for block in device.blocks.all()] == [["% Bad"]]
+
+
+async def test_error_lines_of_block_are_bounded(device: Session) -> None:
+    await run_command(device, "many")
+    (block,) = device.blocks.all()
+    assert [len(line) for line in block.error_hints or []] == [200] * 5
+    assert (block.error_hints or [""])[0].startswith("% Bad 0 ")
 
 
 async def test_search_for_errors_that_takes_too_long_keeps_the_output(device: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,22 @@ async def test_search_shows_matching_lines_and_opens_the_block(desk: Desk) -> No
     await expect(page.locator(".hits")).to_contain_text("<b>needle</b> 1")
     await page.locator(".hits a.cmd").click()
     await expect(page).to_have_url(f"{desk.url}/s/{session}/b/{reply.block_id}")
+
+
+async def test_command_that_a_device_refused_is_a_device_error_in_all_views(desk: Desk) -> None:
+    device = "while printf 'FGT60F # '; read -r line; do [ $line = get ] || echo 'Unknown action 0'; done"
+    session = await desk.open_session(protocol="local", platform="fortinet_fortios", command=("sh", "-c", device))
+    await desk.exec(session, "get")
+    reply = await desk.exec(session, "gte")
+    page = await desk.open("/")
+    await expect(page.locator("tbody tr .badge.bad")).to_have_text("device error")
+    await page.goto(f"{desk.url}/s/{session}?view=cards")
+    await expect(page.locator(".card.good")).to_have_attribute("aria-label", "get")
+    await expect(page.locator(".card.bad header")).to_contain_text(re.compile("gte.*device error.*Unknown action 0", re.DOTALL))
+    await page.goto(f"{desk.url}/s/{session}/b/{reply.block_id}")
+    await expect(page.locator(".facts")).to_contain_text(re.compile("device error.*Unknown action 0", re.DOTALL))
+    await page.goto(f"{desk.url}/search?failed=on")
+    await expect(page.locator(".hits header")).to_contain_text(re.compile("gte.*device error", re.DOTALL))
 
 
 async def test_devices_view_reports_why_a_device_cannot_be_opened(desk: Desk) -> None:

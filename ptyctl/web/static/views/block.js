@@ -5,7 +5,7 @@ import { downloadOutput, isRunning, readOutput } from "../cards.js";
 import { html, nothing, render } from "../lit.js";
 import { query, replaceAddress } from "../router.js";
 import { createTerminal } from "../terminal.js";
-import { bytes, copyButton, duration, emptyState, errorBox, fromBase64, link, sessionPath, statusBadge, timeAgo } from "../ui.js";
+import { blockBadge, bytes, copyButton, duration, emptyState, errorBox, fromBase64, link, sessionPath, timeAgo } from "../ui.js";
 
 /** @typedef {Record<string, any>} Message */
 
@@ -100,7 +100,8 @@ export function mount(root, params) {
     const decided = approval && [approval.state, approval.decided_by && `by ${approval.decided_by}`, approval.comment].filter(Boolean).join(" ");
     /** @type {[string, unknown][]} */
     const rows = [
-      ["Status", statusBadge(shown.status, shown.exit_code)],
+      ["Status", blockBadge(shown)],
+      ["Device error", shown.error_hints?.[0]],
       ["Exit code", shown.exit_code ?? "not known"],
       ["Begin", timeAgo(shown.ts_begin)],
       ["Duration", duration((shown.ts_end ?? serverTime()) - shown.ts_begin)],

@@ -4,7 +4,7 @@ import { call, serverTime } from "../api.js";
 import { html, nothing, render, repeat } from "../lit.js";
 import { navigate, query } from "../router.js";
 import { marked, sessionName } from "../text.js";
-import { emptyState, errorBox, link, sessionPath, statusBadge, timeAgo } from "../ui.js";
+import { blockBadge, emptyState, errorBox, link, sessionPath, timeAgo } from "../ui.js";
 
 /** @typedef {Record<string, any>} Hit a command, see docs/contracts.md */
 
@@ -102,7 +102,7 @@ export function mount(root) {
     return html`<section class="card hits">
       <header>
         ${link(sessionPath(hit.session_id, `/b/${hit.block_id}`), marked(hit.cmd, text, regex), "cmd")}
-        ${statusBadge(hit.status, hit.exit_code)} ${link(sessionPath(hit.session_id), sessionName(hit))}
+        ${blockBadge(hit)} ${link(sessionPath(hit.session_id), sessionName(hit))}
         <span class="meta">${hit.mode ?? ""} ${timeAgo(hit.ts_begin)}</span>
       </header>
       ${hit.lines.length ? html`<ol class="output">${hit.lines.map(lineView)}</ol>` : nothing}

@@ -1,12 +1,13 @@
 // All sessions: those that need a person first, as a list or as a wall of live screens.
 
 import { call, serverTime, taskId } from "../api.js";
+import { hasFailed } from "../cards.js";
 import { html, nothing, render, repeat } from "../lit.js";
 import { navigate, query, replaceAddress } from "../router.js";
 import { screenView } from "../screen_view.js";
 import { stream } from "../stream.js";
 import { sessionName, visible } from "../text.js";
-import { emptyState, errorBox, link, sessionPath, statusBadge, timeAgo, timeLeft, toastError } from "../ui.js";
+import { blockBadge, emptyState, errorBox, link, sessionPath, statusBadge, timeAgo, timeLeft, toastError } from "../ui.js";
 
 /** @typedef {Record<string, any>} Session an entry of the list, see docs/contracts.md */
 
@@ -175,7 +176,7 @@ function lock(session) {
 function lastCommand({ session_id: id, last_command: last }) {
   if (!last) return html`<span class="hint">none</span>`;
   return html`<a data-link class="cmd" href=${sessionPath(id, `/b/${last.block_id}`)}>${visible(last.cmd)}</a>
-    ${last.status === "completed" && !last.exit_code ? nothing : statusBadge(last.status, last.exit_code)} ${timeAgo(last.ts_end ?? last.ts_begin)}`;
+    ${last.status === "completed" && !hasFailed(last) ? nothing : blockBadge(last)} ${timeAgo(last.ts_end ?? last.ts_begin)}`;
 }
 
 /**
