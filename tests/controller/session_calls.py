@@ -116,6 +116,18 @@ async def until(holds: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.01)
 
 
+async def execute_when_free(handle: SessionHandle, **fields: Any) -> ExecReply:
+    """Execute a command; while another task's text prevents it, ask again."""
+    async with asyncio.timeout(PATIENCE_MS / 1000):
+        while True:
+            try:
+                return await execute(handle, **fields, timeout_ms=PATIENCE_MS)
+            except PtyctlError as error:
+                if error.details.get("reason") not in ("half_typed", "no_prompt"):
+                    raise
+                await asyncio.sleep(0.05)
+
+
 def copy_state(state_dir: Path, copy: Path) -> None:
     """Copy the files of a running server. The audit writer's thread may rename its temporary files meanwhile."""
     shutil.copytree(state_dir, copy, ignore=shutil.ignore_patterns("*.new"))

@@ -13,7 +13,7 @@ from ptyctl.api.errors import ErrorCode
 from ptyctl.api.handle import SessionHandle
 from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.session.clients import Client, serving
-from tests.controller.session_calls import PATIENCE_MS, Open, execute, read, refused, until, write
+from tests.controller.session_calls import PATIENCE_MS, Open, execute, execute_when_free, read, refused, until, write
 
 SHELLS = {
     "bash": (("bash", "--norc", "--noprofile"), "set -o emacs"),
@@ -104,6 +104,14 @@ async def test_exec_while_an_entered_command_begins_is_busy(open_session: Open) 
     with refused(ErrorCode.BUSY, "sleep 30"):
         await execute(bash, cmd="echo hi", task_id="b", timeout_ms=PATIENCE_MS)
     await write(bash, "a", key="ctrl_c")
+
+
+async def test_text_typed_ahead_in_a_bash_without_marks_does_not_run(open_session: Open, tmp_path: Path) -> None:
+    bash = await open_session(shell_integration="off", cwd=str(tmp_path))
+    await execute(bash, cmd="mkdir folder; cd folder", task_id="a", timeout_ms=PATIENCE_MS)
+    await write(bash, "a", data=f"sleep 0.5\n{HALF}")
+    assert (await execute_when_free(bash, cmd="echo hi", task_id="b")).stdout == "hi\n"
+    assert list((tmp_path / "folder").iterdir()) == []
 
 
 async def test_exec_at_a_program_whose_first_prompt_is_late_waits_for_it(open_session: Open) -> None:

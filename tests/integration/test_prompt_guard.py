@@ -14,7 +14,7 @@ from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
 from ptyctl.controller.settings import Settings
 from ptyctl.simulator import SimulatedSwitch
-from tests.controller.session_calls import PATIENCE_MS, execute, read, refused, session, write
+from tests.controller.session_calls import PATIENCE_MS, execute, execute_when_free, read, refused, session, write
 from tests.integration.test_ssh_exec import Start
 
 HALF = "hostname OOPS"
@@ -117,6 +117,25 @@ async def test_half_typed_line_on_sshd_is_cleared_before_exec(
     await session(handle.controller, "unlock", session_id=handle.session_id, task_id="b")
     reply = await execute(handle, cmd="echo hi", task_id="b", timeout_ms=PATIENCE_MS)
     assert (reply.stdout, reply.exit_code, reply.notices) == ("hi\n", 0, [CLEARED.format(14)])
+    assert list(folder.iterdir()) == []
+
+
+SHELLS = {
+    "bash": ("bash", "--norc", "--noprofile"),
+    "zsh": ("zsh", "-f", "-i"),
+    "fish": ("fish", "--no-config"),
+    "dash": ("dash",),
+}
+
+
+@pytest.mark.parametrize("name", SHELLS)
+async def test_text_typed_ahead_on_sshd_without_marks_does_not_run(start: Start, tmp_path: Path, name: str) -> None:
+    handle = await start(*SHELLS[name], shell_integration="off")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    await execute(handle, cmd=f"cd {folder}", task_id="a", timeout_ms=PATIENCE_MS)
+    await write(handle, "a", data="sleep 0.5\ntouch HALF_RAN")
+    assert (await execute_when_free(handle, cmd="echo hi", task_id="b")).stdout == "hi\n"
     assert list(folder.iterdir()) == []
 
 

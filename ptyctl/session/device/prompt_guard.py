@@ -59,7 +59,61 @@ class PromptGuard:
             await self._wait_until(
                 lambda: b"\n" in stream.read_raw(typed.entered_raw, stream.raw_size), ANSWER_WAIT_S, SETTLE_S
             )
-            typed.answered()
+            if typed.empty:
+                typed.answered()
+
+    @property
+    def typed_ahead(self) -> bool:
+        """Whether text was typed before the answer to the line that a user entered last."""
+        typed, prompt = self._typed, self._terminal.prompt
+        if typed.empty or typed.entered_raw < 0:
+            return False
+        if b"\n" not in self._stream.read_raw(typed.entered_raw, typed.raw):
+            return True
+        began_at = lines_before(self._stream, typed.raw)[-1]
+        return began_at != prompt.learned and prompt.match(began_at, self._profile) is None
+
+    async def clear_typed_ahead(self, deadline: float) -> None:
+        """Wait for the prompt, and clear the text that was typed before it.
+
+        Before that the far end's terminal may take the key itself, and it does not delete what it got while a line editor read.
+        At the prompt the line editor takes the key, after the text.
+
+        Raises:
+            PtyctlError: BUSY if no prompt is shown before the deadline, or if text is left.
+        """
+        stream, terminal, typed = self._stream, self._terminal, self._typed
+        entered_raw, learned = typed.entered_raw, terminal.prompt.learned or ""
+
+        def prompt_before_text(line: str) -> str:
+            if learned.strip() and line.startswith(learned):
+                return learned
+            begin = line[: max(len(line) - typed.characters, 0)]
+            return begin if self._profile.is_prompt(begin) else ""
+
+        def prompt_follows() -> bool:
+            line = terminal.last_line()
+            ends_in_prompt = bool(learned.strip()) and line.endswith(learned)
+            shown = ends_in_prompt or prompt_before_text(line) or terminal.prompt_certainty(self._profile) is not None
+            return bool(shown) and b"\n" in stream.read_raw(entered_raw, stream.raw_size)
+
+        def gone() -> bool:
+            shown = terminal.last_line()
+            if prompt:
+                return shown.rstrip() == prompt.rstrip()
+            return self._profile.is_prompt(shown) or 0 < typed.characters <= len(line) - len(shown)
+
+        if not await self._wait_until(prompt_follows, deadline - terminal.now(), SETTLE_S):
+            self.refuse_other()
+            raise self.refusal("half_typed")
+        line, begin = terminal.last_line(), stream.raw_size
+        prompt = prompt_before_text(line)
+        await terminal.gate.write(self._profile.clear_line.encode(), SYSTEM)
+        await self._wait_until(lambda: stream.raw_size > begin, ANSWER_WAIT_S, SETTLE_S)
+        if not await self._wait_until(gone, CLEAR_WAIT_S):
+            raise self.refusal("half_typed")
+        read_by_program = terminal.last_line() == line
+        self._cleared(0 if read_by_program else typed.characters, _name(typed.owners))
 
     async def clear_device_line(self) -> bool:
         """Clear the text behind a device's prompt, of any user; return whether there was any.

@@ -33,6 +33,8 @@ async def wait_for_prompt(
     stream, requested, guard = terminal.stream, False, PromptGuard(terminal, profile)
     line_before, line_feeds = "", stream.line_feeds
     begin = terminal.now()
+    if guard.typed_ahead:
+        await guard.clear_typed_ahead(deadline)
     await guard.wait_for_answer()
     while stream.ended is None and terminal.now() < deadline:
         if not terminal.gate.unfinished_line.empty:

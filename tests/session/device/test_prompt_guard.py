@@ -23,7 +23,8 @@ from ptyctl.session.calls.exec import execute
 from ptyctl.session.calls.mode_change import change_mode
 from ptyctl.session.clients import lock_owner
 from ptyctl.session.device.prompt_guard import PromptGuard
-from ptyctl.session.io.gate import Writer
+from ptyctl.session.device.prompt_wait import wait_for_prompt
+from ptyctl.session.io.gate import SYSTEM, Writer
 from ptyctl.session.session import Session
 from tests.session.device.oracle_console import LONG, PROMPT, RELOAD, OracleConsole
 from tests.session.scripted_session import PATIENCE_MS, connect_session, split_at, write_to
@@ -276,6 +277,46 @@ def test_text_typed_before_the_shell_shows_its_prompt_is_cleared(tmp_path: Path)
         await PromptGuard(session.terminal, session.profile()).clear_shell_line(lambda: False)
         assert session.terminal.gate.unfinished_line.untouched
         assert session.take_notices("b") == [CLEARED.replace("13", "3")]
+        await session.close(force=True)
+
+    run_virtually(run())
+
+
+@pytest.mark.parametrize("shell_deletes", [True, False])
+def test_text_typed_ahead_is_cleared_at_the_prompt_or_refused(tmp_path: Path, shell_deletes: bool) -> None:
+    """The terminal of the far end does not delete text that it got before the command began: only the line editor does."""
+
+    async def run() -> None:
+        at_prompt, executed = False, list[bytes]()
+
+        def hear(data: bytes) -> bytes:
+            if at_prompt and b"\r" in data:
+                executed.append(data)
+            if not at_prompt:
+                return b"sleep\r\n" if data.startswith(b"sleep") else b""
+            return b"\x08 \x08" * len(HALF) if shell_deletes and b"\x15" in data else b""
+
+        shell = MemoryChannel(hear)
+        session = await connect_session(tmp_path, shell)
+        session.prompt.learn("# ")
+        shell.feed(b"# ")
+        await write_to(session, data="sleep\n", task_id="a")
+        await write_to(session, data=HALF, task_id="a")
+        terminal, profile = session.terminal, session.profile()
+        waiting = asyncio.create_task(wait_for_prompt(terminal, profile, terminal.now() + 5.0, SYSTEM))
+        await asyncio.sleep(2.0)
+        assert b"\x15" not in shell.written
+        at_prompt = True
+        shell.feed(b"# " + HALF.encode())
+        if shell_deletes:
+            assert await waiting
+            assert session.take_notices("b") == [CLEARED]
+        else:
+            with pytest.raises(PtyctlError) as caught:
+                await waiting
+            assert caught.value.details == {"reason": "half_typed"}
+            assert not terminal.gate.unfinished_line.empty
+        assert executed == []
         await session.close(force=True)
 
     run_virtually(run())
