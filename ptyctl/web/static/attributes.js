@@ -1,6 +1,5 @@
 // The attributes of a block's text: read from its raw output, and applied to the lines of the rendered text that are equal.
 
-import { html } from "./lit.js";
 import { spans, toCells } from "./screen_view.js";
 
 /** @typedef {import("./screen_view.js").AttributeRun} AttributeRun */
@@ -8,6 +7,8 @@ import { spans, toCells } from "./screen_view.js";
 
 /** SGR, other sequences and controls, which draw nothing, and text. */
 const TOKENS = /\x1b\[([\d;:]*)m|\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-~]|[\x00-\x08\x0b-\x1f\x7f]|([^\x00-\x08\x0b-\x1f\x7f]+)/g;
+/** A longer line of raw output has no attributes: drawing its cells would take too long. */
+const MAX_LINE = 2_000;
 /** @type {Record<number, string>} */
 const FLAGS = { 1: "bold", 2: "faint", 3: "italics", 4: "underline", 7: "reverse", 8: "hidden", 9: "strikethrough" };
 
@@ -27,7 +28,7 @@ export function attributesOf(raw) {
     let end = 0;
     for (const [, codes, piece] of line.matchAll(TOKENS)) {
       if (codes !== undefined) style = restyled(style, codes);
-      if (!piece) continue;
+      if (!piece || line.length > MAX_LINE) continue;
       const begin = end;
       end += toCells(piece, 0).length;
       text += piece;
@@ -39,12 +40,24 @@ export function attributesOf(raw) {
 }
 
 /**
- * Lines of text with their attributes.
+ * Lines of text with their attributes; lines without attributes are one piece.
  * @param {string[]} lines
  * @param {Map<string, AttributeRun[]>} attributes
  */
-export const attributed = (lines, attributes) =>
-  lines.map((line, number) => html`${number ? "\n" : ""}${attributes.has(line) ? spans(line, attributes.get(line) ?? [], -1) : line}`);
+export function attributed(lines, attributes) {
+  const pieces = [];
+  let plain = "";
+  for (const [number, line] of lines.entries()) {
+    const runs = attributes.get(line);
+    if (number) plain += "\n";
+    if (!runs) plain += line;
+    else {
+      pieces.push(plain, spans(line, runs, -1));
+      plain = "";
+    }
+  }
+  return [...pieces, plain];
+}
 
 /**
  * The style after SGR. The first 16 of 256 colours are those of 30 to 37 and 90 to 97.

@@ -3,7 +3,8 @@
 
 import { call, serverTime } from "./api.js";
 import { attributed, attributesOf } from "./attributes.js";
-import { html, nothing, ref, repeat } from "./lit.js";
+import { palette } from "./colours.js";
+import { guard, html, nothing, ref, repeat } from "./lit.js";
 import { screenView } from "./screen_view.js";
 import { stream } from "./stream.js";
 import { blockBadge, copyButton, duration, fromBase64, link, sessionPath, timeAgo, toastError } from "./ui.js";
@@ -212,6 +213,13 @@ export function createCards(session, { changed, runAgain, isFullScreen }) {
     if (showsScreen(block)) {
       return screen ? html`<div class="output">${screenView(/** @type {any} */ (screen), `Screen of ${block.cmd}`)}</div>` : nothing;
     }
+    const drawn = [text, card.attributes, expanded, card.complete, isRunning(block), palette()];
+    return guard(drawn, () => outputText(card)); // the page is drawn each second
+  };
+
+  /** @param {Card} card */
+  const outputText = (card) => {
+    const { block, text, expanded } = card;
     const lines = text.replace(/\n$/, "").split("\n");
     const hidden = lines.length - COLLAPSED_LINES;
     if (!text) return nothing;

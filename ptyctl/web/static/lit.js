@@ -1,6 +1,7 @@
 // The parts of lit-html that the page uses, so that its address is written once.
 
 export { html, nothing, render } from "/vendor/lit-html/lit-html.js";
+export { guard } from "/vendor/lit-html/directives/guard.js";
 export { keyed } from "/vendor/lit-html/directives/keyed.js";
 export { live } from "/vendor/lit-html/directives/live.js";
 export { ref } from "/vendor/lit-html/directives/ref.js";

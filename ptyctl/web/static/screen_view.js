@@ -25,16 +25,19 @@ export function screenView({ rows, attributes, cursor }, label) {
 /**
  * The row as pieces of equal attributes.
  * @param {string} text
- * @param {AttributeRun[]} runs
+ * @param {AttributeRun[]} runs in the order of their columns
  * @param {number} cursor column, or -1
  */
 export function spans(text, runs, cursor) {
-  const cells = toCells(text, Math.max(cursor + 1, ...runs.map((run) => run.end)));
+  const cells = toCells(text, Math.max(cursor + 1, runs.at(-1)?.end ?? 0));
   const edges = new Set([0, cells.length, ...runs.flatMap((run) => [run.begin, run.end])]);
   if (cursor >= 0) edges.add(cursor).add(cursor + 1);
   const columns = [...edges].filter((edge) => edge <= cells.length).sort((a, b) => a - b);
+  const left = runs.values();
+  let next = left.next().value;
   return columns.slice(0, -1).map((begin, index) => {
-    const run = runs.find((run) => run.begin <= begin && begin < run.end);
+    while (next && next.end <= begin) next = left.next().value;
+    const run = next && next.begin <= begin ? next : undefined;
     const piece = cells.slice(begin, columns[index + 1]).join("");
     if (!run && begin !== cursor) return piece;
     return html`<span class=${className(run, begin === cursor)} .style=${style(run)}>${piece}</span>`;

@@ -82,6 +82,17 @@ async def test_card_has_the_colours_of_its_output(desk: Desk) -> None:
     await expect(output.locator("span").last).to_have_css("color", "rgb(1, 2, 3)")
 
 
+async def test_card_with_a_very_long_line_of_colours_has_its_text(desk: Desk) -> None:
+    session = await desk.open_shell()
+    await desk.exec(session, "printf '\\033[31mred\\033[m %s\\n' {1..12}; printf '\\033[31mx\\033[32my%.0s' {1..300}; cd /")
+    alice = await visit(desk, session)
+    output = alice.page.locator(".card .output")
+    await expect(output.locator("span")).to_have_text(["red"] * 8)
+    await alice.page.get_by_role("button", name="Show 5 more lines").click()
+    await expect(output.locator("span")).to_have_text(["red"] * 12)
+    await expect(output).to_have_text("\n".join([*(f"red {n}" for n in range(1, 13)), "xy" * 300]))
+
+
 async def test_lock_passes_between_two_people_with_reason_queue_and_size(desk: Desk) -> None:
     session = await desk.open_shell()
     alice, bob = await visit(desk, session), await visit(desk, session, BOB, width=900, height=700)
