@@ -93,6 +93,30 @@ async def test_card_with_a_very_long_line_of_colours_has_its_text(desk: Desk) ->
     await expect(output).to_have_text("\n".join([*(f"red {n}" for n in range(1, 13)), "xy" * 300]))
 
 
+async def test_styles_of_a_card_follow_colons_and_skip_unknown_codes(desk: Desk) -> None:
+    page = await desk.open()
+    styles = {
+        "4:3": {"underline": True},
+        "4;4:0": {},
+        "58;5;1;3": {"italics": True},
+        "58:2::1:2:3;1": {"bold": True},
+        "38:2::1:2:3": {"fg": "#010203"},
+        "38:2:1:2:3;48;2;4;5;6": {"fg": "#010203", "bg": "#040506"},
+        "38:5:208;48;5;9;1": {"fg": "color208", "bg": "color9", "bold": True},
+        "38;2": {},
+        "38": {},
+        "8": {},
+        "98;37": {"fg": "color7"},
+    }
+    script = """async (codes) => {
+        const { attributesOf } = await import("/static/attributes.js");
+        return codes.map((code) => attributesOf(`\\x1b[${code}mtext`).get("text")?.[0] ?? {});
+    }"""
+    runs = await page.evaluate(script, list(styles))
+    found = [{name: run[name] for name in run if name not in ("begin", "end")} for run in runs]
+    assert dict(zip(styles, found, strict=True)) == styles
+
+
 async def test_lock_passes_between_two_people_with_reason_queue_and_size(desk: Desk) -> None:
     session = await desk.open_shell()
     alice, bob = await visit(desk, session), await visit(desk, session, BOB, width=900, height=700)
