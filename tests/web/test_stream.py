@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from ptyctl.api import Controller
+from ptyctl.api import Controller, SessionReply, SessionRequest
 from ptyctl.api.handle import SessionHandle
 from ptyctl.controller.access import AccessController
 from ptyctl.controller.local import LocalController
@@ -200,6 +200,21 @@ async def test_sessions_are_listed_then_changes(controller: Controller, open_ses
         assert not changed["full"]
         await second.close(force=True)
         await client.until(lambda message: message["removed"] == [second.session_id])
+
+
+async def test_sessions_that_cannot_be_listed_end_the_subscription_with_an_error(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(request: SessionRequest) -> SessionReply:
+        raise RuntimeError("a bug")
+
+    async with stream_server(controller) as address, stream_client(address) as client:
+        with monkeypatch.context() as broken:
+            broken.setattr(controller, "session", fail)
+            await client.subscribe(1, "sessions")
+            assert (await client.message(1, "error"))["error"]["error_code"] == "INTERNAL"
+        await client.subscribe(2, "sessions")
+        assert (await client.message(2, "sessions"))["full"]
 
 
 async def test_approvals_of_agent_are_forbidden(controller: LocalController) -> None:

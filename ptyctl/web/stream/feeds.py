@@ -17,6 +17,7 @@ from ptyctl.api.controller import Controller
 from ptyctl.api.errors import PtyctlError
 from ptyctl.api.session import SessionRequest
 from ptyctl.core.principal import Principal
+from ptyctl.internal_error import internal_error
 from ptyctl.session.clients import current_principal
 
 #: Time between two fetches of the list of sessions (seconds).
@@ -80,8 +81,8 @@ class Feed:
                     if self._state is None or (state.entries, state.fields) != (self._state.entries, self._state.fields):
                         self._state = _reuse(state, self._state)
                         self._signal()
-        except PtyctlError as error:
-            self._error = error
+        except Exception as error:  # noqa: BLE001 - a bug: the subscribers get it, and the next one begins again
+            self._error = error if isinstance(error, PtyctlError) else internal_error("web feed", error)
             self._task = None
             self._signal()
 
