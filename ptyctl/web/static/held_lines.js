@@ -1,15 +1,16 @@
 // Lines that a person typed and the policy holds: each waits for the answer to its request, and is typed once it is approved.
 
-import { ApiError, call } from "./api.js";
+import { call } from "./api.js";
 import { html, nothing } from "./lit.js";
 import { visible } from "./text.js";
 import { link, toast } from "./ui.js";
 
 /** @typedef {import("./api.js").Json} Json */
-/** @typedef {{id: string, text: string, reason: string, failure: ApiError | null}} HeldLine */
+/** @typedef {import("./api.js").ApiError} ApiError */
+/** @typedef {{id: string, write: Json, text: string, reason: string, failure: ApiError | null}} HeldLine */
 
-/** How long one call waits for the answer; the next one continues. */
-const WAIT_MS = 50_000;
+/** In what time the answer to each of the lines is asked for. */
+const ROUND_MS = 5_000;
 const RETRY_DELAY_MS = 2_000;
 
 /**
@@ -20,6 +21,7 @@ const RETRY_DELAY_MS = 2_000;
 export function createHeldLines(session, changed) {
   /** @type {HeldLine[]} */
   let lines = [];
+  let waiting = false;
   const ended = new AbortController();
 
   /** @param {HeldLine} line */
@@ -28,22 +30,31 @@ export function createHeldLines(session, changed) {
     changed();
   };
 
-  /** Repeats the write with the id of its request until it was typed or refused. @param {HeldLine} line @param {Record<string, any>} write */
-  const wait = async (line, write) => {
-    while (!ended.signal.aborted) {
-      try {
-        const reply = await call("ptyctl_session_io", { ...write, approval_id: line.id, timeout_ms: WAIT_MS }, { signal: ended.signal });
-        toast(`Approved${reply.edited ? " with changes" : ""}, and typed: ${visible(line.text)}`, "good");
-        return remove(line);
-      } catch (error) {
-        if (!(error instanceof ApiError)) return;
-        if (error.error_code === "OFFLINE") await new Promise((resolve) => setTimeout(resolve, RETRY_DELAY_MS));
-        else if (error.error_code !== "APPROVAL_PENDING") {
-          line.failure = error;
-          return changed();
-        }
-      }
+  const unanswered = () => lines.filter(({ failure }) => !failure);
+
+  /** Repeats the write of a line with the id of its request. @param {HeldLine} line @param {number} timeout how long it waits (ms) */
+  const tryLine = async (line, timeout) => {
+    try {
+      const reply = await call("ptyctl_session_io", { ...line.write, approval_id: line.id, timeout_ms: timeout }, { signal: ended.signal });
+      toast(`Approved${reply.edited ? " with changes" : ""}, and typed: ${visible(line.text)}`, "good");
+      remove(line);
+    } catch (error) {
+      const failure = /** @type {ApiError} */ (error);
+      if (ended.signal.aborted || failure.error_code === "APPROVAL_PENDING") return;
+      if (failure.error_code === "OFFLINE") return void (await new Promise((resolve) => setTimeout(resolve, RETRY_DELAY_MS)));
+      line.failure = failure;
+      changed();
     }
+  };
+
+  /** Tries the lines in turn until each was typed or refused. A browser has few connections: only one call waits at a time. */
+  const wait = async () => {
+    if (waiting) return;
+    waiting = true;
+    for (let open = unanswered(); open.length && !ended.signal.aborted; open = unanswered()) {
+      for (const line of open) await tryLine(line, Math.ceil(ROUND_MS / open.length));
+    }
+    waiting = false;
   };
 
   return {
@@ -54,9 +65,9 @@ export function createHeldLines(session, changed) {
      */
     async add(write, { details }) {
       if (ended.signal.aborted) return;
-      const line = { id: details.approval_id, text: "", reason: details.reason, failure: null };
-      lines.push(line);
-      void wait(line, write);
+      const line = { id: details.approval_id, write, text: "", reason: details.reason, failure: null };
+      lines = [...lines, line];
+      void wait();
       const { approval } = await call("approvals", { action: "get", approval_id: line.id }).catch(() => /** @type {Json} */ ({}));
       line.text = approval?.text ?? "The line";
       changed();

@@ -8,6 +8,26 @@ from .desk import ASKED, Desk
 from .test_session_page import BOB
 from .visitor import Visitor, visit
 
+#: Holds 7 lines; resolves to the largest number of writes that waited at a time, once all lines were typed at their second try.
+_TYPE_HELD_LINES = """() => new Promise(async (resolve) => {
+    const { createHeldLines } = await import("/static/held_lines.js");
+    const tries = new Map();
+    let waiting = 0, most = 0, typed = 0;
+    window.fetch = async (path, { body }) => {
+        if (path.endsWith("/approvals")) return Response.json({});
+        const { approval_id: id } = JSON.parse(body);
+        most = Math.max(most, ++waiting);
+        await new Promise((answer) => setTimeout(answer));
+        waiting -= 1;
+        tries.set(id, (tries.get(id) ?? 0) + 1);
+        if (tries.get(id) === 1) return Response.json({ error: { error_code: "APPROVAL_PENDING" } }, { status: 409 });
+        if (++typed === 7) resolve(most);
+        return Response.json({});
+    };
+    const held = createHeldLines("s", () => {});
+    for (let id = 1; id <= 7; id++) void held.add({ data: "x" }, { details: { approval_id: id } });
+})"""
+
 
 async def _visit_with_held_line(desk: Desk) -> Visitor:
     """Open a shell whose `rm` is harmless, and type a line that needs an approval."""
@@ -39,3 +59,8 @@ async def test_typed_line_that_is_declined_is_reported_with_the_comment(desk: De
     await expect(alice.page.locator(".held-lines")).to_contain_text("bob declined it: not before midnight")
     await alice.page.get_by_role("button", name="Dismiss").click()
     await expect(alice.page.locator(".held-lines")).to_have_count(0)
+
+
+async def test_many_held_lines_use_one_connection_of_the_browser(desk: Desk) -> None:
+    page = await desk.open()
+    assert await page.evaluate(_TYPE_HELD_LINES) == 1
