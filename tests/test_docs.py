@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from ptyctl.api import ConfigRequest, ErrorCode, ExecReply, ExecRequest, IoReply, IoRequest, SessionReply, SessionRequest
 from ptyctl.api.errors import RETRYABLE
+from ptyctl.terminal.request import CanonicalRequest
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -40,6 +41,8 @@ def model_of(example: dict[str, Any]) -> type[BaseModel] | None:
     """Return the model of an example, or None for a client's configuration."""
     if "mcpServers" in example:
         return None
+    if example.get("action") in ("execute", "read_output", "terminate"):
+        return CanonicalRequest
     if "stdout" in example:
         return ExecReply
     if "success" in example:

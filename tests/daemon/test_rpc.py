@@ -216,12 +216,14 @@ async def test_invalid_message_does_not_end_connection(raw: Raw, nonsense: dict[
     assert (listed["id"], listed["result"]["reply"]["sessions"]) == ("after", [])
 
 
-async def test_deeply_nested_request_returns_parse_error(raw: Raw) -> None:
+@pytest.mark.parametrize(("depth", "code"), [(1_000, -32700), (100_000, -32600)])
+async def test_deeply_nested_request_is_refused_with_its_id(raw: Raw, depth: int, code: int) -> None:
+    """More than 64 KiB outside strings is refused before it is parsed."""
     await raw.say(json.dumps(GOOD).encode())
-    assert (await raw.say(b"[" * 100_000))["error"]["code"] == -32700
-    deep = b'{"jsonrpc":"2.0","id":7,"method":"ptyctl_session","params":%s}' % (b"[" * 100_000)
+    assert (await raw.say(b"[" * depth))["error"]["code"] == code
+    deep = b'{"jsonrpc":"2.0","id":7,"method":"ptyctl_session","params":%s}' % (b"[" * depth)
     answer = await raw.say(deep)
-    assert (answer["id"], answer["error"]["code"]) == (7, -32700)
+    assert (answer["id"], answer["error"]["code"]) == (7, code)
     assert "result" in await raw.ask(id=2**70, method="ptyctl_session", params={"action": "list"})
 
 

@@ -47,7 +47,7 @@ def busy_port() -> Iterator[int]:
 
 def test_unknown_toolset_exits_with_available_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert mcp_server.run(McpTransport.STDIO, toolsets="core,nope", open_controller=untouched) == 2
-    assert "no toolset 'nope'; available: core, pty, blocks, screen, approvals, all" in refusal(capsys)
+    assert "no toolset 'nope'; available: core, pty, blocks, screen, approvals, terminal, all" in refusal(capsys)
 
 
 @pytest.mark.parametrize("transport", [McpTransport.HTTP, McpTransport.BOTH])
