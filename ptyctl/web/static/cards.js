@@ -16,6 +16,7 @@ import { blockBadge, copyButton, duration, fromBase64, link, sessionPath, timeAg
  * @property {Block} block
  * @property {string} text output that is read so far
  * @property {Map<string, import("./screen_view.js").AttributeRun[]>} attributes of its lines
+ * @property {boolean} coloured whether the attributes are read
  * @property {number} offset where to continue
  * @property {boolean} complete whether the whole output is read
  * @property {ApiError | null} failure why the last read failed
@@ -110,7 +111,7 @@ export function createCards(session, { changed, runAgain, isFullScreen }) {
   const put = (block) => {
     const card = cards.get(block.block_id);
     if (!card) {
-      cards.set(block.block_id, { block, text: "", attributes: new Map(), offset: 0, complete: false, failure: null, reading: false, stale: false, expanded: false, visible: false });
+      cards.set(block.block_id, { block, text: "", attributes: new Map(), coloured: false, offset: 0, complete: false, failure: null, reading: false, stale: false, expanded: false, visible: false });
     } else if (isRunning(card.block)) {
       card.block = block;
       void read(card);
@@ -152,10 +153,11 @@ export function createCards(session, { changed, runAgain, isFullScreen }) {
         card.complete = page.complete;
         changed();
       }
-      if (!isRunning(card.block) && card.text) {
+      if ((card.complete || !isRunning(card.block)) && card.text && !card.coloured) { // `complete` can be ahead of the event
         const request = { session_id: session, block_id: card.block.block_id, format: "raw", max_bytes: 2 * PAGE_BYTES };
         const raw = await call("blocks_read", request).catch(() => null); // the text alone is complete
         if (raw) card.attributes = attributesOf(new TextDecoder().decode(fromBase64(raw.data_b64)));
+        card.coloured = raw !== null;
         changed();
       }
       card.failure = null;

@@ -82,6 +82,30 @@ async def test_card_has_the_colours_of_its_output(desk: Desk) -> None:
     await expect(output.locator("span").last).to_have_css("color", "rgb(1, 2, 3)")
 
 
+async def test_card_has_colours_that_are_read_once_before_the_event_of_its_end(desk: Desk) -> None:
+    session = await desk.open_shell()
+    await desk.exec(session, "printf '\\033[31mred\\033[m %s\\n' {1..12}")
+    page = await desk.open()
+    reads: list[str] = []
+
+    async def reply_running(route: Route) -> None:
+        reply = await (await route.fetch()).json()
+        for block in reply["items"]:
+            block |= {"ts_end": None, "status": "running"}
+        await route.fulfill(json=reply)
+
+    await page.route("**/api/call/blocks_since", reply_running)
+    page.on("request", lambda request: reads.append(request.post_data or "") if request.url.endswith("/blocks_read") else None)
+    await page.goto(f"{desk.url}/s/{session}")
+    output = page.locator(".card .output")
+    await expect(output.locator("span")).to_have_text(["red"] * 8)
+    await page.get_by_role("button", name="Show 4 more lines").click()
+    await expect(output.locator("span")).to_have_text(["red"] * 12)
+    await page.get_by_role("button", name="Show less").click()
+    await expect(output.locator("span")).to_have_text(["red"] * 8)
+    assert sum('"raw"' in read for read in reads) == 1
+
+
 async def test_card_with_a_very_long_line_of_colours_has_its_text(desk: Desk) -> None:
     session = await desk.open_shell()
     await desk.exec(session, "printf '\\033[31mred\\033[m %s\\n' {1..12}; printf '\\033[31mx\\033[32my%.0s' {1..300}; cd /")
