@@ -145,6 +145,8 @@ class Authorization:
         self._line = TypedLine()
         self._cleared = 0
         self._incarnation_raw = self._stream.incarnation_raw
+        #: Where the output of the terminal began in which something was typed last.
+        self._used_raw = -1
         self._ahead: tuple[str, Sequence[Place], Owner, Verdict] | None = None
         #: The output and the time when a key was last typed, the time of the first one without output since, and its delay.
         self._typed_raw = 0
@@ -285,6 +287,7 @@ class Authorization:
     def typed(self, data: bytes, *, secret: bool = False) -> None:
         """Update the pending line with input that was sent."""
         self._synchronise()
+        self._used_raw = self._stream.incarnation_raw
         for _ in self._line.feed(data):
             pass
         self._has_secret = (secret or self._has_secret) and (self._line.continued or self._line.line) != ""
@@ -307,6 +310,7 @@ class Authorization:
 
     def line_replaced(self) -> None:
         """Clear the pending line: the command of a run is typed at an empty prompt."""
+        self._used_raw = self._stream.incarnation_raw
         self._line.clear()
 
     def lose_line(self) -> None:
@@ -639,6 +643,8 @@ class Authorization:
 
     def _surroundings(self) -> str:
         """Return what an approver sees besides the text: the folder that the shell reports, or the prompt."""
+        if self._used_raw != self._stream.incarnation_raw and not self._platform()[1]:
+            return ""  # where the shell begins: it may not have reported that yet
         reported = self._stream.last_prompt if self._has_marks() else None
         if reported is not None:
             return str(reported.directory)

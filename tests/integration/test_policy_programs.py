@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from fixtures.servers.frr import Zebra
+from fixtures.servers.openssh import OpenSshServer
 from fixtures.servers.programs import require_program
 from ptyctl import LocalController, SessionHandle
+from ptyctl.api import ExecRequest
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.controller.settings import Settings
@@ -20,6 +22,7 @@ from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.simulator import Quirks
 from tests.controller.session_calls import BASH, PATIENCE_MS, write
 from tests.integration.devices.test_sessions_with_quirks import switch_with
+from tests.integration.test_ssh_exec import target
 from tests.session.secret_search import files_containing
 
 BOB = Principal("bob", Kind.PERSON, Role.APPROVER)
@@ -165,6 +168,32 @@ async def shell_in(controller: Controller, folder: Path) -> AsyncIterator[Sessio
     async with await SessionHandle.open(controller, protocol="local", command=BASH, cwd=str(folder), env=env) as shell:
         await shell.exec("true", timeout_ms=PATIENCE_MS)
         yield shell
+
+
+@pytest.mark.parametrize("moves", [False, True])
+@pytest.mark.parametrize("protocol", ["local", "ssh"])
+async def test_first_command_runs_once_it_is_approved_unless_the_folder_changes(
+    tmp_path: Path, sshd: OpenSshServer, protocol: str, moves: bool
+) -> None:
+    fields = target(sshd) if protocol == "ssh" else {"protocol": "local", "command": BASH}
+    async with (
+        controller_of(tmp_path, PROGRAM_POLICY.format("allow")) as controller,
+        await SessionHandle.open(controller, **fields) as shell,
+    ):
+        held = await shell.exec(f"echo x >> {tmp_path}/held", timeout_ms=1)
+        await shell.screen(until_regex=r"(?m)[#$%>] *$", timeout_ms=PATIENCE_MS)
+        if moves:
+            await shell.exec("cd /", timeout_ms=PATIENCE_MS)
+        assert held.approval is not None
+        controller.approval_requests.approve(held.approval.approval_id, BOB)
+        more = ExecRequest.of({"session_id": shell.session_id, "block_id": held.block_id, "timeout_ms": PATIENCE_MS})
+        if moves:
+            with pytest.raises(PtyctlError) as caught:
+                await controller.exec(more)
+            assert caught.value.code is ErrorCode.DECLINED
+        else:
+            assert (await controller.exec(more)).exit_code == 0
+        assert (tmp_path / "held").exists() is not moves
 
 
 async def test_completion_typed_before_the_prompt_is_read_behind_it(tmp_path: Path) -> None:
