@@ -60,6 +60,8 @@ _ALTERNATE_SCREEN = {"47", "1047", "1049"}
 _TAB_WIDTH = 8
 #: Text that is this many rows above the last row is final: no terminal is higher.
 _REACH_ROWS = 256
+#: Lines are joined up to this many rows, which bounds the cells that wrapping and erasing copy.
+_JOINED_ROWS = 64
 #: An incomplete line is held back up to this length (characters), and an incomplete string sequence up to this one.
 _LINE_LIMIT = 1024
 _STRING_LIMIT = 1 << 20
@@ -127,8 +129,8 @@ class WidthHistory:
 class UnboundedScreen:
     """A screen of one width and unlimited height, as logical lines: a line longer than `width` has wrapped.
 
-    Motions count rows of `width` columns. Text that wraps over the line below joins both lines; erasing a row up to its end
-    (EL) divides the line behind it.
+    Motions count rows of `width` columns. Text that wraps over the line below joins both lines unless they are long; erasing a
+    row up to its end (EL) divides the line behind it.
 
     `x` and `y` are the cursor, 0-based; `x` counts along the logical line. `pending` is the pending wrap: the cursor is after
     the last column and wraps before the next character (DEC STD 070). `row` is the 1-based row of the last cursor address until
@@ -271,33 +273,35 @@ class UnboundedScreen:
         self.erase(0, None)
 
     def draw(self, text: str) -> None:
-        line, at = self._line(), 0
-        self._erasing = False
+        at, self._erasing = 0, False
         while at < len(text):
-            size = self._draw_run(line, text, at)
+            size = self._draw_run(text, at)
             if not size:
-                self._draw_character(line, text[at])
+                self._draw_character(text[at])
             at += size or 1
         if self._erasing:
-            self._drop_erased(line)
+            self._drop_erased()
 
-    def _draw_run(self, line: list[str], text: str, at: int) -> int:
+    def _draw_run(self, text: str, at: int) -> int:
         """Draw characters of one column that follow in `text` at once; return their number, or 0 if they need more care."""
+        line, room = self._line(), len(text)
         appending = self.x >= len(line)
-        found = (_NARROW if appending and not self._erasing else _NARROW_RUN).match(text, at)
-        if found is None or not self.autowrap or (self.inserting and not appending):
+        inserting = self.inserting and not appending
+        if inserting or (appending and self._continues_below()):
+            room = 0 if self.pending else self.width - self.column()
+        elif not appending:
+            room = len(line) - self.x
+        found = (_NARROW if appending and not self._erasing else _NARROW_RUN).match(text, at, at + room)
+        if found is None or not self.autowrap:
             return 0
         if 0 < self.x <= len(line) and line[self._cell_begin(line, self.x - 1)].endswith(_ZWJ):
             return 0
         run: str | list[str] = found[0]
-        if appending and self._continues_below():
-            if self.pending:
-                return 0
-            run = run[: self.width - self.column()]
         if appending:
             self._fill(line)
         else:
-            run = run[: len(line) - self.x]
+            if inserting:
+                self.insert(len(run))
             self._split(line, self.x)
             self._split(line, self.x + len(run))
         if found[0][0] == " ":
@@ -317,8 +321,9 @@ class UnboundedScreen:
             self._erasing = passed < size
         return [" "] * passed + [_VOID] * (size - passed)
 
-    def _draw_character(self, line: list[str], character: str) -> None:
+    def _draw_character(self, character: str) -> None:
         """Draw a character of any width in any mode."""
+        line = self._line()
         size = 1 if character < "\u0300" else wcwidth(character)
         if self._join(line, character, size) or not 0 < size <= self.width:
             return
@@ -327,7 +332,9 @@ class UnboundedScreen:
                 return
             if not self.pending:  # it wraps as a whole
                 self._put(line, _PAD)
-        self._wrap(line)
+        if self.pending:
+            self._wrap(line)
+            line = self._line()
         if self.inserting:
             self.insert(size)
         self._split(line, self.x)
@@ -337,14 +344,15 @@ class UnboundedScreen:
             self._put(line, _FILLER)
 
     def _wrap(self, line: list[str]) -> None:
-        """Apply a pending wrap, or without autowrap stay on the last column."""
-        if not self.pending:
-            return
+        """Apply the pending wrap, or without autowrap stay on the last column."""
         self.pending = False
         if not self.autowrap:
             self.x -= 1
         elif self.x >= len(line) and self._continues_below():
-            self._join_next_line(line)
+            if self.x + len(self._cells_of_line(self.y + 1)) <= _JOINED_ROWS * self.width:
+                self._join_next_line(line)
+            else:
+                self.y, self.x = self.y + 1, 0
 
     def _continues_below(self) -> bool:
         """Whether the next row of the screen is the next line, into which text then wraps."""
@@ -360,8 +368,12 @@ class UnboundedScreen:
     def _divide_line(self, line: list[str], end: int) -> None:
         """Make the rows after `end` a line of their own: the row before no longer wraps."""
         self._move_saved(self.y, end, 1, -end)
-        self._lines.insert(self.y + 1, line[end:])
-        del line[end:]
+        if 2 * end < len(line):  # copy the smaller part
+            self._lines.insert(self.y, line[:end])
+            del line[:end]
+        else:
+            self._lines.insert(self.y + 1, line[end:])
+            del line[end:]
         self.redrawn = max(self.redrawn, len(self._lines) - 1 - self.y)
 
     def _move_saved(self, y: int, x: int, rows: int, columns: int) -> None:
@@ -433,14 +445,20 @@ class UnboundedScreen:
 
     def down(self, rows: int) -> None:
         """Move the cursor down, at most to the last row (CUD). The rows of wrapped lines count."""
-        column, lines_below = self.column(), len(self._lines) - 1 - self.y
-        for _ in range(min(rows, _REACH_ROWS)):
-            if not self._to_next_row():
-                if not lines_below:
-                    break
-                lines_below -= 1
-                self._to_next_line()
-        self.to_column(column)
+        rows, lines_below = min(rows, _REACH_ROWS), len(self._lines) - 1 - self.y
+        row, column = divmod(self._cursor(), self.width)
+        while rows > (rest := max(self._row_count(self.y) - 1 - row, 0)):
+            if not lines_below:
+                rows = rest
+                break
+            rows -= rest + 1
+            lines_below -= 1
+            self.y, self.row, row = self.y + 1, None, 0
+            if self._insert_lines:
+                self._lines.insert(self.y, "")
+        if rows:
+            self.row = None
+        self.x, self.pending = (row + rows) * self.width + column, False
 
     def erase(self, begin: int, end: int | None) -> None:
         """Erase columns of the cursor's row, from `begin` to `end` (exclusive), or to the end of the row."""
@@ -472,8 +490,9 @@ class UnboundedScreen:
         self._split(line, cursor + count)
         self._blank_tabs(line, cursor, end)
         if len(line) > end:
-            line[end:end] = [_VOID] * count
-        del line[cursor : cursor + count]
+            line[cursor:end] = line[cursor + count : end] + [_VOID] * count
+        else:
+            del line[cursor : cursor + count]
 
     def insert(self, count: int) -> None:
         """Insert blanks at the cursor; cells moved past the end of its row are lost (ICH)."""
@@ -484,8 +503,7 @@ class UnboundedScreen:
             self._split(line, cursor)
             self._split(line, end - count)
             self._blank_tabs(line, cursor, end)
-            line[cursor:cursor] = [_VOID] * count
-            del line[end : end + count]
+            line[cursor:end] = ([_VOID] * count + line[cursor:end])[: end - cursor]
 
     def _row_end(self) -> int:
         return (self._cursor() // self.width + 1) * self.width
@@ -535,12 +553,12 @@ class UnboundedScreen:
     def _fill(self, line: list[str]) -> None:
         line.extend([_VOID] * (self.x - len(line)))
 
-    def _drop_erased(self, line: list[str]) -> None:
-        """Drop the blanks around an erased pager prompt, which consoles do not overwrite."""
-        if _is_blank(line[self.x :]):
-            line[self.x :] = [_VOID] * (len(line) - self.x)
-        if _is_blank(line):
-            line[:] = [_VOID] * len(line)
+    def _drop_erased(self) -> None:
+        """Drop the blanks around an erased pager prompt in its row, which consoles do not overwrite."""
+        line, end = self._line(), self._row_end()
+        for begin in (self.x, end - self.width):
+            if _is_blank(cells := line[begin:end]):
+                line[begin:end] = [_VOID] * len(cells)
 
     def _put(self, line: list[str], cell: str) -> None:
         """Write a cell. A run of blanks that starts over text erases it: that is how consoles remove their pager prompt."""

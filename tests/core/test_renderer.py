@@ -198,6 +198,12 @@ def test_text_of_wrapped_lines_equals_the_rows_of_the_screen(output: tuple[bytes
     assert [row for row in rendered if row] == [row for row in shown if row]
 
 
+def test_text_that_wraps_over_lines_joins_them_up_to_64_rows() -> None:
+    above = b"\x1b[256A\rabcdefghijkl"
+    assert render(b"\n" + b"y" * 630 + above, 10) == "abcdefghijkl" + "y" * 628
+    assert render(b"\n" + b"y" * 640 + above, 10) == "abcdefghij\nkl" + "y" * 638
+
+
 @given(st.lists(FEATURES.filter(lambda piece: piece != b"\x1b[?7h"), max_size=40))
 @example([b"\x1b[I", b" ", b"\x1b[I", b" ", b"aaaa", b" ", b"\x1b[K", "\u0301".encode()])
 def test_text_without_autowrap_equals_the_rows_of_a_narrow_screen(pieces: list[bytes]) -> None:

@@ -32,3 +32,22 @@ def test_rendering_hostile_output_costs_a_row_of_cells_a_byte(data: bytes) -> No
 @pytest.mark.parametrize("line", [b"\x1b[999999C" * 400 + b"x", b"\x1b[999999b" * 400, b"x\t" * 2_000], ids=str)
 def test_rendering_a_line_with_large_motions_takes_little_memory(line: bytes) -> None:
     assert_cost(lambda: render_line(line), len(line), lines_per_byte=50, memory_per_byte=100)
+
+
+@pytest.mark.parametrize("rows", [60, 1000], ids=str)
+@pytest.mark.parametrize(
+    "controls",
+    [
+        b"\x1b[256A\x1b[256B",
+        b"\x1b[K\x1b[999Gab\x1b[A\r",
+        b"\x1b[2K\x1b[999Gab\x1bM\r",
+        b"\x1b[4h\rx\x1b[999b",
+        b"\x1b[K\x1bD",
+    ],
+    ids=str,
+)
+def test_cost_of_controls_does_not_depend_on_the_rows_of_the_line(rows: int, controls: bytes) -> None:
+    renderer = Renderer(WIDTH)
+    renderer.feed(b"y" * (WIDTH * rows) + b"\x1b[256A" * 4 + b"\r")
+    data = controls * (SIZE // len(controls))
+    assert_cost(lambda: renderer.feed(data), len(data), lines_per_byte=WIDTH, memory_per_byte=4 * WIDTH)
