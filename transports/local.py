@@ -30,6 +30,8 @@ _TIOCGSID = 0x5429
 _TIOCGPTPEER = 0x5441
 #: Programs that read a password themselves, and then run another program.
 _ASK_PASSWORDS = frozenset(("sudo", "doas", "su"))
+#: Characters of a terminal that end a line, or the program that reads it (indices of `c_cc` in termios(3)).
+_ENDING = (termios.VINTR, termios.VQUIT, termios.VSUSP, termios.VEOF, termios.VEOL, termios.VEOL2)
 #: Grace period between SIGHUP and SIGKILL, seconds.
 HANGUP_GRACE_S = 2.0
 #: After the program's end its terminal takes no more output; what is on its way arrives within this time (seconds).
@@ -182,7 +184,7 @@ class LocalChannel(Channel):
         return None
 
     def reads_password(self) -> bool:
-        program = self.foreground_program() if self.echo_off else None
+        program = self.foreground_program() if self.echo_off and not self._text_ends_line() else None
         return program is not None and program[1] in _ASK_PASSWORDS and has_no_child(program[0])
 
     def wakeups(self) -> int | None:
@@ -241,6 +243,14 @@ class LocalChannel(Channel):
             left = {(process.pid, process.started) for process in self.left_running}
             running = processes_of_session(self.pid)
             self.left_running = tuple(process for process in running if (process.pid, process.started) in left)
+
+    def _text_ends_line(self) -> bool:
+        """Return whether `stty` has made a printable character one that ends a line or the program which reads it."""
+        try:
+            characters = termios.tcgetattr(self._master)[6]
+        except termios.error:
+            return True
+        return any(characters[index] >= b" " for index in _ENDING)
 
     def _local_modes(self) -> int:
         """Return the local mode flags of termios(3), 0 after the end of the terminal."""

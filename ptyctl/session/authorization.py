@@ -57,6 +57,10 @@ _KILL_LINE = b"\x15"
 #: Keys of line editors; a newline ends a line.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _KEYS = re.compile(r"[\x00-\x09\x0b\x0c\x0e-\x1f\x7f]")
+#: The longest line that a terminal in canonical mode takes, in bytes, without its end.
+_MAX_PASSWORD = 4095
+#: A password up to its Enter: no key that ends the program which asks for it, so that a shell gets the rest.
+_PASSWORD = re.compile(rb"[^\x00-\x14\x16-\x1f]{0,%d}(?:[\r\n]|\Z)" % _MAX_PASSWORD)
 _ORDER = {decision: severity for severity, decision in enumerate(Decision)}
 
 
@@ -159,6 +163,9 @@ class Authorization:
         self._shell_has_line = False
         #: Whether the lines before the pending one may have a secret.
         self._has_secret = False
+        #: What was typed since the last Enter, up to more than a password, and whether its echo is masked.
+        self._typed = b""
+        self._is_masked = False
 
     def set_policy(self, policy: Policy, approvals: Approvals) -> None:
         """Set the policy that judges all further input."""
@@ -290,6 +297,9 @@ class Authorization:
         self._used_raw = self._stream.incarnation_raw
         for _ in self._line.feed(data):
             pass
+        end = max(data.rfind(b"\r"), data.rfind(b"\n")) + 1
+        self._typed = (data[end:] if end else self._typed + data)[: _MAX_PASSWORD + 1]
+        self._is_masked = self._typed != b"" and (secret or (self._is_masked and not end))
         self._has_secret = (secret or self._has_secret) and (self._line.continued or self._line.line) != ""
         self._note_typed()
 
@@ -312,6 +322,7 @@ class Authorization:
         """Clear the pending line: the command of a run is typed at an empty prompt."""
         self._used_raw = self._stream.incarnation_raw
         self._line.clear()
+        self._typed, self._is_masked = b"", False
 
     def lose_line(self) -> None:
         """Mark the pending line as unknown: the command of a run was not sent whole, or a break may have changed it."""
@@ -330,21 +341,24 @@ class Authorization:
         if not self._line.may_be_submitted_by(data):
             self._judge_keys(data, writer)
             return 0
-        lines = [] if await self._will_take_password() else self._known_lines(data)
+        lines = [] if await self._will_take_password(data) else self._known_lines(data)
         self._wakeups = self._terminal.wakeups()
         if lines:
             await self._judge_lines(lines, writer)
         self._judge_keys(data, writer)
         return len(lines)
 
-    def review_now(self, data: bytes, writer: Writer) -> None:
-        """Judge input as `review` does, without waiting: an unknown line counts as unreadable."""
+    def review_now(self, data: bytes, writer: Writer) -> bool:
+        """Judge input as `review` does, without waiting: an unknown line counts as unreadable. A password is not judged.
+
+        Return whether it may be sent to any program; otherwise only to one that reads a password.
+        """
         self._synchronise()
         if self._policy is None:
-            return
+            return True
         pieces = list(self._line.copy().feed(data))
-        if self._takes_password() and not any(piece.submits for piece in pieces[:-1]):
-            return
+        if self._takes_password(data) and not any(piece.submits for piece in pieces[:-1]):
+            return False
         lines = self._known_lines(data)
         self._judge_keys(data, writer)
         places = self._places()
@@ -355,10 +369,11 @@ class Authorization:
             verdict = self._stricter(verdict, self._of_unknown(places, writer))
         if verdict is not None:
             self._enforce(verdict, "\n".join(lines), places, writer, readable=is_known)
+        return True
 
     async def admit(self, key: bytes, writer: Writer) -> None:
         """Judge the line that a key submits before the key is sent. Raises Refusal."""
-        if self._policy is not None and not await self._will_take_password():
+        if self._policy is not None and not await self._will_take_password(key):
             await self._admit(key, writer)
             self._wakeups = self._terminal.wakeups()
 
@@ -368,6 +383,8 @@ class Authorization:
             await self._judge_lines([line], writer)
             return
         places, readings = await self._read_line(key)
+        if self._is_masked:
+            readings = []
         verdict = None
         for reading in readings:
             verdict = self._stricter(verdict, self._judge(self._with_continued(reading, places), places, writer))
@@ -429,15 +446,16 @@ class Authorization:
         """Return whether a program, or a command of the shell, reads a line without echo."""
         return self._terminal.program_hides_input() or (self._is_running() and self._terminal.echo_off())
 
-    def _takes_password(self) -> bool:
-        """Return whether the next line is a password that a program such as sudo waits for."""
-        return self._terminal.reads_password() and self._terminal.input_is_read() is True
+    def _takes_password(self, data: bytes) -> bool:
+        """Return whether input begins with, or ends, a password that a program such as sudo waits for."""
+        is_password = _PASSWORD.match(self._typed + data) is not None
+        return is_password and self._terminal.reads_password() and self._terminal.input_is_read() is True
 
-    async def _will_take_password(self) -> bool:
+    async def _will_take_password(self, data: bytes) -> bool:
         """Return the same once the program has read all input before."""
         deadline = self._terminal.now() + SETTLE_WAIT_S
         while self._terminal.reads_password() and self._terminal.now() < deadline:
-            if self._takes_password():
+            if self._takes_password(data):
                 return True
             await asyncio.sleep(_POLL_S)
         return False
@@ -499,7 +517,8 @@ class Authorization:
     def _judge_for_shell(self, verdict: Verdict, text: str, place: Place, writer: Writer) -> Verdict:
         """Judge a text for a program by the rules of the shell below, with what follows `!`: editors and pagers run that."""
         assert self._policy is not None
-        known_only = not place.is_ahead or self._terminal.echo_off()  # a password may look like a variable
+        hides = self._terminal.echo_off() and not self._terminal.reads_password()  # a password may look like a variable
+        known_only = not place.is_ahead or hides
         for command in dict.fromkeys((text, text.partition("!")[2].lstrip("!"))):
             by_rules = self._policy.verdict_by_rules(self._request(command, place, writer), known_only=known_only)
             verdict = self._stricter(verdict, by_rules)

@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.controller.settings import Settings
 from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.simulator import Quirks
+from tests.controller.conversation import Pty
 from tests.controller.session_calls import BASH, PATIENCE_MS, write
 from tests.integration.devices.test_sessions_with_quirks import switch_with
 from tests.integration.test_ssh_exec import target
@@ -270,6 +272,58 @@ async def test_password_at_the_prompt_of_sudo_is_not_judged(tmp_path: Path, prog
         approval_id = await pending_of(shell, data="echo x > ./held\n")
         assert "hunter2" not in str(controller.approval_requests.get(approval_id).held)
     assert files_containing(tmp_path / "state", "hunter2") == []
+
+
+#: Keys that end a program which asks for a password, or more text than it takes: a shell gets what follows.
+LEAVING = ["\x03", "\x1c", "\x04", "\x03" + " " * 60_000, "\n", "x" * 4090 + "; "]
+
+
+async def ask_password(shell: SessionHandle, command: str = "sudo true") -> None:
+    await write(shell, data=f"{command}\n", until_regex="password for root: $", timeout_ms=PATIENCE_MS)
+
+
+async def answer_password(controller: Controller, shell: SessionHandle, text: str) -> dict[str, Any]:
+    terminal = Pty(controller, session_id=shell.session_id)
+    return await terminal.call("pty_expect_send", expect="for root: ", send=text, from_cursor=0, timeout_ms=PATIENCE_MS)
+
+
+@pytest.mark.parametrize("keys", LEAVING, ids=["ctrl-c", "ctrl-backslash", "ctrl-d", "ctrl-c long", "enter", "long"])
+async def test_answer_to_a_question_for_a_password_is_judged_behind_keys_that_leave_it(
+    tmp_path: Path, policed: Controller, keys: str
+) -> None:
+    async with shell_in(policed, tmp_path) as shell:
+        await ask_password(shell)
+        reply = await answer_password(policed, shell, f"{keys}touch FORBIDDEN\n")
+        assert reply.get("error") == "policy_denied", reply
+        assert not (tmp_path / "FORBIDDEN").exists()
+
+
+@pytest.mark.parametrize("keys", LEAVING, ids=["ctrl-c", "ctrl-backslash", "ctrl-d", "ctrl-c long", "enter", "long"])
+async def test_line_written_behind_keys_that_leave_a_question_for_a_password_is_judged(
+    tmp_path: Path, policed: Controller, keys: str
+) -> None:
+    async with shell_in(policed, tmp_path) as shell:
+        await ask_password(shell)
+        await refusal_of(shell, data=f"{keys}touch FORBIDDEN\n")
+        assert not (tmp_path / "FORBIDDEN").exists()
+
+
+async def test_answer_is_judged_where_a_letter_interrupts_the_question_for_a_password(
+    tmp_path: Path, policed: Controller
+) -> None:
+    async with shell_in(policed, tmp_path) as shell:
+        await ask_password(shell, "stty intr x; sudo true")
+        reply = await answer_password(policed, shell, "xtouch FORBIDDEN\n")
+        assert reply.get("error") == "policy_denied", reply
+
+
+async def test_answer_to_a_question_for_a_password_is_not_judged(tmp_path: Path, policed: Controller) -> None:
+    async with shell_in(policed, tmp_path) as shell:
+        await ask_password(shell)
+        reply = await answer_password(policed, shell, "old\x15touch FORBIDDEN\n")
+        assert reply["ok"], reply
+        await write(shell, data="", until_regex=r"\$ $", timeout_ms=PATIENCE_MS)
+        assert (tmp_path / "got").read_text() == "got touch FORBIDDEN\n"
 
 
 async def test_lines_for_an_approved_command_are_input_of_a_program(tmp_path: Path) -> None:

@@ -165,8 +165,8 @@ class Inspector(Protocol):
         """Judge a whole write before any of it is sent; return the number of its lines that were judged. Raises Refusal."""
         ...
 
-    def review_now(self, data: bytes, writer: Writer) -> None:
-        """Judge a whole write. Raises Refusal."""
+    def review_now(self, data: bytes, writer: Writer) -> bool:
+        """Judge a whole write; return False if it is a password, and only for a program that reads one. Raises Refusal."""
         ...
 
     def split(self, data: bytes, judged: int) -> Split:
@@ -290,7 +290,7 @@ class Gate:
         out = _Outgoing(self._typed_bytes(text))
         if self._inspector is not None:
             try:
-                self._inspector.review_now(out.data, writer)
+                out.password = not self._inspector.review_now(out.data, writer)
             except Refusal as refusal:
                 raise refusal.error from None
         self._cuts += 1
@@ -321,7 +321,7 @@ class Gate:
 
     async def _send_front(self, out: _Outgoing, writer: Writer) -> None:
         """Send the rest of a `type_now`. Until it is sent, only interrupts are written."""
-        with suppress(PtyctlError):  # the lock was lost or the channel has ended: the rest is dropped
+        with suppress(PtyctlError, _Cut):  # the lock was lost, or the channel or the program has ended: the rest is dropped
             try:
                 await self._send(out, writer, None)
             finally:
@@ -437,6 +437,8 @@ class Gate:
             while out.sent < len(out.data):
                 if cuts is not None and cuts != self._cuts:
                     raise _Cut
+                if out.password and not self._channel().reads_password():
+                    raise _Cut
                 if self.check(writer) != fence and fence is not None:
                     raise self._lock_lost(writer)
                 if writer.deadline is not None and self._now() >= writer.deadline:
@@ -507,7 +509,7 @@ class Gate:
 
 
 class _Cut(Exception):
-    """Other input was sent in the middle of a write."""
+    """Other input was sent in the middle of a write, or a password is no longer read."""
 
 
 @dataclass(slots=True)
@@ -560,12 +562,14 @@ class _Outgoing:
         sent: how many of them the channel took.
         secret: their echo is masked.
         urgent: an interrupt.
+        password: it is sent only while a program reads a password.
     """
 
     data: bytes
     sent: int = 0
     secret: bool = False
     urgent: bool = False
+    password: bool = False
 
 
 class _Piece(NamedTuple):

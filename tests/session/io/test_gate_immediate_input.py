@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.core.lease import Leases
-from ptyctl.session.io.gate import Gate, Writer
+from ptyctl.session.io.gate import SYSTEM, Gate, Inspector, Writer
 from ptyctl.session.io.signal import Signal
 from tests.cost import assert_linear
 from transports.receiver import QueueReceiver
@@ -29,6 +30,37 @@ async def test_type_now_on_slow_channel_precedes_writes_but_not_interrupts() -> 
     channel.unblock()
     assert await other == 6
     assert bytes(channel.written) == b"ans\x03wer\rother\r"
+
+
+async def test_password_on_slow_channel_is_not_sent_on_once_no_program_reads_it() -> None:
+    channel = PasswordChannel()
+    await channel.open(QueueReceiver())
+    gate = Gate(Leases(), lambda: channel, Signal(), console=False, paced=False)
+    gate.inspect_with(cast(Inspector, Passwords()))
+    channel.capacity = 3
+    gate.type_now("secret\n", Writer())
+    channel.asks = False
+    channel.unblock()
+    await gate.type("next", SYSTEM)
+    assert bytes(channel.written) == b"secnext"
+
+
+class PasswordChannel(MemoryChannel):
+    """A program that asks for a password."""
+
+    asks = True
+
+    def reads_password(self) -> bool:
+        return self.asks
+
+
+class Passwords:
+    """Takes all input for passwords."""
+
+    def review_now(self, data: bytes, writer: Writer) -> bool:
+        return False
+
+    def typed(self, data: bytes, *, secret: bool = False) -> None: ...
 
 
 async def test_type_now_when_channel_ends_drops_unsent_input() -> None:
