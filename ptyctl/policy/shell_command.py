@@ -69,7 +69,8 @@ _RECALLING = frozenset(("fc", "r", "hist"))
 _READS_VALUES = frozenset(("read", "mapfile", "readarray", "xargs"))
 #: A command that begins with braces, which the parser does not expand.
 _BRACED_COMMAND = re.compile(
-    r"(^|[;&|(\n]|\b(?:if|then|elif|else|while|until|do|time)\s)\s*(?=\{[^\s;&|]*(?:,|\.\.)[^\s;&|]*\})"
+    r"(^|[;&|(\n]|\b(?:if|then|elif|else|while|until|do|time)[ \t\n])[ \t]*"
+    r"(?=\{[^\s;&|]{0,400}?(?:,|\.\.))(?=\{[^\s;&|]{0,400}\})"
 )
 _CONTINUATION = re.compile(r"\\\n")
 _COMMENT_LINE_CONTINUED = re.compile(r"#[^\n]*\\\n")

@@ -14,6 +14,7 @@ from ptyctl.policy import shell_command
 from ptyctl.policy.rules import Match
 from ptyctl.policy.shell_command import MAX_TEXT, ShellText, canonical_shell, expands_history
 from ptyctl.policy.shell_words import Glob, could_be
+from tests.cost import assert_linear
 
 CORPUS = tomllib.loads((Path(__file__).parent / "corpus_shell.toml").read_text())
 #: `rm -r` of the root, a home or a system folder.
@@ -52,6 +53,11 @@ def test_removal_inside_a_shell_of_a_shell_is_found(removal: str) -> None:
     quoted = removal.replace("'", "'\\''")
     form = canonical_shell(f"sudo bash -c '{quoted}'")
     assert removes(form) or form.unparsed
+
+
+@pytest.mark.parametrize(("prefix", "unit"), [("({," + "({" * 150, ","), ("(\n", "\n"), ("(", " "), ("", "({,"), ("({", ".")])
+def test_braces_that_do_not_end_are_read_in_linear_time(prefix: str, unit: str) -> None:
+    assert_linear(lambda data: canonical_shell(data.decode()), unit.encode(), prefix.encode(), largest=60_000)
 
 
 @given(st.text(max_size=60))
