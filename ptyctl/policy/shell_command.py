@@ -20,6 +20,7 @@ from .shell_syntax import parse_shell, source
 from .shell_words import (
     Expansion,
     Glob,
+    NestedTooDeeplyError,
     UnknownBraces,
     Word,
     could_be,
@@ -359,7 +360,7 @@ class _Walk:
             self._cannot("a backslash may continue a line or end a comment")
 
     def _is_too_deep(self) -> None:
-        self._cannot("commands are nested too deeply in others")
+        self._cannot("commands or values are nested too deeply in others")
         self.opaque = True
 
     def _cannot(self, reason: str) -> None:
@@ -370,7 +371,10 @@ class _Walk:
         stack = [root]
         while stack:
             node = stack.pop()
-            self._visit(node, depth)
+            try:
+                self._visit(node, depth)
+            except NestedTooDeeplyError:
+                self._is_too_deep()
             stack.extend(reversed(node.children))
 
     def _visit(self, node: Node, depth: int) -> None:

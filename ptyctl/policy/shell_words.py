@@ -101,6 +101,12 @@ _HOME = frozenset(("$HOME", "${HOME}"))
 #: Operators of expansions with a default value, with an alternative, or with an error in place of a value.
 _DEFAULT = re.compile(r":?([-=?+])")
 _QUOTES = re.compile(r"[\\'\"]")
+#: How deep default values may be nested in others.
+_MAX_NESTED = 20
+
+
+class NestedTooDeeplyError(Exception):
+    """Default values of expansions are nested too deeply in others for their value to be known."""
 
 
 def resolve_all(node: Node) -> list[Word]:
@@ -146,9 +152,9 @@ def _expand_braces(text: str, unknown: str) -> list[str]:
     return [text.partition("{")[0] + unknown] if pending else done
 
 
-def resolve(node: Node) -> Word:
-    """Return the word of a node of the syntax tree; braces in it are not expanded."""
-    return _join([_part(child) for child in node.children] if node.type == "concatenation" else [_part(node)])
+def resolve(node: Node, nested: int = 0) -> Word:
+    """Return the word of a node of the syntax tree; braces in it are not expanded. `nested`: see `value_if_unset`."""
+    return _join([_part(child, nested) for child in node.children] if node.type == "concatenation" else [_part(node, nested)])
 
 
 def _join(parts: list[str]) -> Word:
@@ -171,7 +177,7 @@ def _literal(text: str) -> str:
     return FileGlob(text) if _GLOB_CHARACTERS.search(text) else text
 
 
-def _part(node: Node) -> str:
+def _part(node: Node, nested: int = 0) -> str:
     text = source(node)
     match node.type:
         case "word" | "number" | "extglob_pattern" | "regex" | "variable_name" | "test_operator" | "special_variable_name":
@@ -183,29 +189,34 @@ def _part(node: Node) -> str:
         case "ansi_c_string":
             return _ANSI_C_ESCAPE.sub(_decode_ansi_c, text[2:-1])
         case "string" | "translated_string":
-            return _string(node)
+            return _string(node, nested)
         case "simple_expansion" | "expansion" if text in _HOME:
             return "~"
         case "concatenation":
-            return resolve(node) or Expansion("*", "", may_split=True)
+            return resolve(node, nested) or Expansion("*", "", may_split=True)
         case _ if node.child_count == 0:  # a token of a concatenation, such as a brace
             return text
-    return Expansion("*", value_if_unset(node), may_split=True)
+    return Expansion("*", value_if_unset(node, nested), may_split=True)
 
 
-def value_if_unset(node: Node) -> str:
+def value_if_unset(node: Node, nested: int = 0) -> str:
     """Return the value of an expansion whose variable is unset, as far as it is known.
 
     It is a name if the shell would report an error (`${x:?}`). An alternative for a set variable (`${x:+/}`) counts if it is a
-    path.
+    path. `nested` is the number of default values around it.
+
+    Raises:
+        NestedTooDeeplyError
     """
+    if nested > _MAX_NESTED:
+        raise NestedTooDeeplyError
     operator = node.children[2] if node.type == "expansion" and node.child_count > 3 else None
     match = None if operator is None else _DEFAULT.fullmatch(source(operator))
     if match is None:
         return ""
     if match[1] == "?":
         return "x"
-    value = "".join(_unset(_part(child)) for child in node.children[3:-1] if source(child).strip())
+    value = "".join(_unset(_part(child, nested + 1)) for child in node.children[3:-1] if source(child).strip())
     return value if match[1] != "+" or value.startswith(("/", "~")) else ""
 
 
@@ -213,7 +224,7 @@ def _unset(part: str) -> str:
     return part.unset if isinstance(part, Expansion) else _QUOTES.sub("", part)
 
 
-def _string(node: Node) -> str:
+def _string(node: Node, nested: int) -> str:
     """Return the text of a double-quoted string; what it expands is unknown text within one word."""
     pieces: list[str] = []
     unset: list[str] = []
@@ -224,7 +235,7 @@ def _string(node: Node) -> str:
         begin = child.end_byte
         kind = child.type
         if kind == "string":  # the quoted part of $"..."
-            return _string(child)
+            return _string(child, nested)
         value = if_unset = ""
         if kind == "string_content":
             value = if_unset = _STRING_ESCAPE.sub(r"\1", source(child))
@@ -232,7 +243,7 @@ def _string(node: Node) -> str:
             value = if_unset = "~"
         elif kind not in ('"', '$"', "$"):
             is_known = False
-            value, if_unset = "*", value_if_unset(child)
+            value, if_unset = "*", value_if_unset(child, nested)
         pieces += (between, value)
         unset += (between, if_unset)
     text = "".join(pieces)

@@ -60,6 +60,15 @@ def test_braces_that_do_not_end_are_read_in_linear_time(prefix: str, unit: str) 
     assert_linear(lambda data: canonical_shell(data.decode()), unit.encode(), prefix.encode(), largest=60_000)
 
 
+@pytest.mark.parametrize("nested", ["${a:-", '${a:-"', "${a:=b", "a$a${a:-"])
+@pytest.mark.parametrize("command", ["echo {}", "a={}", "rm -rf x >{}", "for x in {}; do ls; done"])
+def test_values_that_are_nested_too_deeply_may_run_anything(command: str, nested: str) -> None:
+    end = "}" if '"' not in nested else '"}'
+    form = canonical_shell(command.format(nested * 260 + "/" + end * 260))
+    assert form.opaque or form.unparsed
+    assert canonical_shell("rm -rf " + nested * 18 + "/" + end * 18).commands
+
+
 @given(st.text(max_size=60))
 def test_any_text_has_a_form(text: str) -> None:
     canonical_shell(text)
