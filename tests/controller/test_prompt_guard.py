@@ -37,6 +37,12 @@ KEYS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No policy: it refuses a paste of several lines once keys were changed, which these tests type."""
+    monkeypatch.setenv("PTYCTL_POLICY", "off")
+
+
 @pytest.fixture
 async def shell(open_session: Open, request: pytest.FixtureRequest, tmp_path: Path) -> SessionHandle:
     """A shell after one command, at its prompt, in an empty folder."""
