@@ -184,7 +184,7 @@ def _children(pid: int) -> list[int]:
 
 
 def has_no_child(pid: int) -> bool:
-    """Return whether a process is known to have no child."""
+    """Return whether a process has no child; False if that cannot be read."""
     try:
         return not Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:

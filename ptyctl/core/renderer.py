@@ -366,7 +366,7 @@ class UnboundedScreen:
         del self._lines[self.y + 1]
 
     def _divide_line(self, line: list[str], end: int) -> None:
-        """Make the rows after `end` a line of their own: the row before no longer wraps."""
+        """Make the rows after `end` a separate line: the row before no longer wraps."""
         self._move_saved(self.y, end, 1, -end)
         if 2 * end < len(line):  # copy the smaller part
             self._lines.insert(self.y, line[:end])

@@ -87,7 +87,7 @@ class Elicitor:
         if "approval_id" not in type(request).model_fields or isinstance(request, ApprovalsQuery):
             return await perform(request)
         if (approval_id := self._params.request_state) is not None:
-            result = _response(self._params)
+            result = _response(self._params) if await self._may_have_asked(approval_id, request) else None
         else:
             pending = await _pending(perform, _updated(request, return_pending=True))
             if isinstance(pending, Reply):
@@ -98,11 +98,10 @@ class Elicitor:
 
     async def _ask(self, approval_id: str) -> ElicitResult | None:
         """Ask the person, if the text can be shown. Return None if there is no answer in time. Raises InputRequiredError."""
-        reply = await self._controller.approvals(ApprovalsRequest(action="get", approval_id=approval_id))
-        assert reply.approval is not None
-        if len(reply.approval.text) > MAX_SHOWN_TEXT:
+        entry = await self._entry(approval_id)
+        if len(entry.text) > MAX_SHOWN_TEXT:
             return None
-        question = ElicitRequestFormParams(message=format_question(reply.approval), requested_schema=_FORM)
+        question = ElicitRequestFormParams(message=format_question(entry), requested_schema=_FORM)
         if self._context.protocol_version in MODERN_PROTOCOL_VERSIONS:
             questions = {_QUESTION: ElicitRequest(params=question)}
             raise InputRequiredError(InputRequiredResult(input_requests=questions, request_state=approval_id))
@@ -112,6 +111,16 @@ class Elicitor:
             except (MCPError, ValidationError):  # the client cannot ask after all, or its response is invalid
                 return None
         return None
+
+    async def _may_have_asked(self, approval_id: str, request: Request) -> bool:
+        """Return whether a question about this approval can have been the result of this call: the client chooses the id."""
+        entry, session_id = await self._entry(approval_id), getattr(request, "session_id", None)
+        return len(entry.text) <= MAX_SHOWN_TEXT and session_id in (None, entry.session_id)
+
+    async def _entry(self, approval_id: str) -> ApprovalEntry:
+        reply = await self._controller.approvals(ApprovalsRequest(action="get", approval_id=approval_id))
+        assert reply.approval is not None, "a reply to get has the request"
+        return reply.approval
 
     async def _record(self, approval_id: str, result: ElicitResult | None) -> bool:
         """Record the person's answer; return whether there is one. A dismissed or an incomplete form is none."""

@@ -9,11 +9,12 @@ from pydantic import ConfigDict, Field
 
 from ptyctl.api.controller import Controller, Progress
 from ptyctl.api.model import Reply, Request, Unlisted
+from ptyctl.session.clients import current_principal
 from ptyctl.terminal.request import Compat, Correlation, Execution, Invocation, Runtime, Target
-from ptyctl.terminal.service import TerminalService
+from ptyctl.terminal.service import ServiceState, TerminalService
 from transports.caller import environment
 
-_services: WeakKeyDictionary[Controller, TerminalService] = WeakKeyDictionary()
+_states: WeakKeyDictionary[Controller, ServiceState] = WeakKeyDictionary()
 
 
 class TerminalCall(Request):
@@ -49,7 +50,6 @@ class TerminalResponse(Reply):
 
 async def call_terminal(controller: Controller, request: TerminalCall, _progress: Progress | None) -> TerminalResponse:
     """Serve a request of the contract; never raises."""
-    service = _services.get(controller)
-    if service is None:
-        service = _services[controller] = TerminalService(controller, environment)
+    state = _states.setdefault(controller, ServiceState())
+    service = TerminalService(controller, state, environment(), current_principal().name)
     return TerminalResponse.model_construct(**await service.handle(request.arguments))

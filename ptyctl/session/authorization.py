@@ -433,7 +433,7 @@ class Authorization:
             self._enforce(self._judge(text, places, writer), text, places, writer, keys=True)
 
     def _shell_reads(self) -> bool:
-        """Return whether a shell has read all input before, and waits at a prompt of its own."""
+        """Return whether a shell has read all input before, and waits at its prompt."""
         terminal = self._terminal
         if self._has_marks() and self._shows_prompt_since_enter():
             return True
@@ -452,7 +452,7 @@ class Authorization:
         return is_password and self._terminal.reads_password() and self._terminal.input_is_read() is True
 
     async def _will_take_password(self, data: bytes) -> bool:
-        """Return the same once the program has read all input before."""
+        """As `_takes_password`, after waiting until the program has read all earlier input."""
         deadline = self._terminal.now() + SETTLE_WAIT_S
         while self._terminal.reads_password() and self._terminal.now() < deadline:
             if self._takes_password(data):

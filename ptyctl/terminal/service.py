@@ -7,7 +7,7 @@ import logging
 import secrets
 import shlex
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,8 @@ from .runtime_mode import alias_phase, resolve_mode
 _log = logging.getLogger(__name__)
 #: Idle timeout of a headless session (ms).
 _HEADLESS_LIFE_MS = 600_000
+#: Limit of the output in one response: the contract has no other way to read what is left out of the middle.
+_MAX_OUTPUT_BYTES = 1024 * 1024
 #: Reads whose ends are remembered.
 _MAX_READS = 1024
 #: The shell of a headless command: none of the user's start-up files.
@@ -49,32 +51,45 @@ class Terminal:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """The last read of a caller. `ended`: it has all output of the command."""
+    """The last read of a caller. `ended`: the command had ended."""
 
     block_id: str
     cursor: str
     ended: bool
 
 
-class TerminalService:
-    """Serves the requests of one server's clients. Terminals are sessions; only the ends of reads are kept here."""
+class ServiceState:
+    """What a server keeps between requests. Terminals are sessions, so it is little.
 
-    def __init__(self, controller: Controller, environment: Callable[[], Mapping[str, str]]) -> None:
-        """Create it. `environment` returns the environment of the client of the current call."""
+    Attributes:
+        requests: number of requests so far.
+        reads: the last reads, by principal, session and caller surface.
+        naming: held while the id of a new terminal is chosen.
+    """
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.reads: OrderedDict[tuple[str, str, str], _Read] = OrderedDict()
+        self.naming = asyncio.Lock()
+
+
+class TerminalService:
+    """Serves the requests of one client on a Controller."""
+
+    def __init__(self, controller: Controller, state: ServiceState, environment: Mapping[str, str], principal: str) -> None:
+        """Create it. `environment` is that of the client, and `principal` the name that its reads are kept by."""
         self._controller = controller
+        self._state = state
         self._environment = environment
-        self._requests = 0
-        self._reads: OrderedDict[tuple[str, str], _Read] = OrderedDict()
-        #: Held while the id of a new terminal is chosen.
-        self._naming = asyncio.Lock()
+        self._principal = principal
 
     async def handle(self, arguments: Any) -> dict[str, Any]:
         """Serve a request; every error is a response."""
-        self._requests += 1
-        identified = identify(arguments, self._requests)
+        self._state.requests += 1
+        identified = identify(arguments, self._state.requests)
         warn = False
         try:
-            phase = alias_phase(self._environment())
+            phase = alias_phase(self._environment)
             warn = phase is not AliasPhase.COMPAT
             request = parse(arguments, identified, phase)
             outcome = await self._perform(request)
@@ -99,7 +114,7 @@ class TerminalService:
 
     def _check_runtime(self, request: CanonicalRequest) -> None:
         """Raise TerminalError for an adapter that is not available."""
-        mode = resolve_mode(request.runtime.adapter_override, self._environment())
+        mode = resolve_mode(request.runtime.adapter_override, self._environment)
         if mode not in ("bundled", "local_or_bundled_auto"):
             message = f"the runtime adapter {mode} is not available in this version"
             raise TerminalError(TerminalErrorCode.GUI_UNAVAILABLE, message, {"attempted_candidates": [mode]})
@@ -133,7 +148,7 @@ class TerminalService:
 
     async def _open_interactive(self, request: CanonicalRequest, execution: Execution) -> Terminal:
         """Open a terminal that people see. Its id is made of the requested name, or is random."""
-        async with self._naming:
+        async with self._state.naming:
             taken = {terminal.terminal_id for terminal in await self._terminals()}
             wanted = f"term_{execution.name or secrets.token_hex(4)}"
             numbered = (f"{wanted}-{number}" for number in range(2, len(taken) + 3))
@@ -162,18 +177,18 @@ class TerminalService:
 
     async def _run(self, terminal: Terminal, command: str, request: CanonicalRequest) -> Outcome:
         fields = {"session_id": terminal.session_id, "cmd": command, "timeout_ms": _timeout_ms(request)}
-        reply = await self._controller.exec(ExecRequest.of(fields))
+        reply = await self._controller.exec(ExecRequest.of({**fields, "max_output_bytes": _MAX_OUTPUT_BYTES}))
         return await self._command_outcome(terminal, reply, request)
 
     async def _command_outcome(self, terminal: Terminal, reply: ExecReply, request: CanonicalRequest) -> Outcome:
         """Return the state of a command. A headless session whose output was read to its end is closed."""
         running = reply.timed_out or reply.approval is not None or bool(reply.waiting_for_input)
-        reader = self._reader(terminal, request)
-        self._reads[reader] = _Read(reply.block_id, reply.next_cursor, ended=not running and not reply.output_truncated)
-        self._reads.move_to_end(reader)
-        while len(self._reads) > _MAX_READS:
-            self._reads.popitem(last=False)
-        if terminal.is_open and terminal.mode == "headless" and self._reads[reader].ended:
+        reads, reader = self._state.reads, self._reader(terminal, request)
+        reads[reader] = _Read(reply.block_id, reply.next_cursor, ended=not running)
+        reads.move_to_end(reader)
+        while len(reads) > _MAX_READS:
+            reads.popitem(last=False)
+        if terminal.is_open and terminal.mode == "headless" and not running:
             await self._close(terminal)
         result: dict[str, Any] = {
             "stdout": reply.stdout,
@@ -195,7 +210,7 @@ class TerminalService:
 
     async def _read_output(self, request: CanonicalRequest) -> Outcome:
         terminal = await self._find(request)
-        read = self._reads.get(self._reader(terminal, request))
+        read = self._state.reads.get(self._reader(terminal, request))
         block_id = read.block_id if read is not None and not read.ended else await self._last_block(terminal)
         if block_id is None:
             return _outcome(terminal, "completed", {"stdout": "", "stderr": "", "running": False, "truncated": False})
@@ -208,6 +223,7 @@ class TerminalService:
                     "block_id": block_id,
                     "from_cursor": cursor,
                     "timeout_ms": _timeout_ms(request) if waits else 0,
+                    "max_output_bytes": _MAX_OUTPUT_BYTES,
                 }
             )
         )
@@ -257,7 +273,7 @@ class TerminalService:
         """Return the target. A closed session can be read by its id; an open one must be a terminal of this contract.
 
         Raises:
-            TerminalError: NOT_FOUND; INVALID_PAYLOAD if the two ids name two terminals.
+            TerminalError: NOT_FOUND, also if the two ids name two terminals.
         """
         target = request.target
         assert target is not None, "callers check it"
@@ -278,9 +294,9 @@ class TerminalService:
         assert isinstance(reply, BlocksReply)
         return reply.items[-1].block_id if reply.items else None
 
-    def _reader(self, terminal: Terminal, request: CanonicalRequest) -> tuple[str, str]:
-        """Return what identifies the reads of a caller surface of one terminal."""
-        return terminal.session_id, request.compat.caller_surface or ""
+    def _reader(self, terminal: Terminal, request: CanonicalRequest) -> tuple[str, str, str]:
+        """Return what identifies the reads of one terminal by a caller surface."""
+        return self._principal, terminal.session_id, request.compat.caller_surface or ""
 
     def _internal(self, error: Exception, identified: Identified) -> TerminalError:
         """Log an unexpected exception under the caller's trace_id."""

@@ -31,7 +31,7 @@ from ptyctl.core.session_export import RESET, AsciicastWriter, RecordingFrame
 
 from .errors import json_response
 
-#: Output before a page of a recording that is read to find the sequence in which the page may begin.
+#: Output before a page of a recording, read to find a control sequence that crosses the begin of the page.
 _CONTEXT_BYTES = 64 * 1024
 _PAGE_BYTES = 256 * 1024
 #: A slice ends after this processor time (seconds) and one more piece: drawing a piece takes at most some milliseconds.
@@ -42,7 +42,7 @@ _TERM = "xterm-256color"
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 _Frames = AsyncGenerator[list[RecordingFrame], None]
-#: Sends a response by its function, as far as the client may get it.
+#: Sends a response by its function while the login is valid, within the limit of downloads.
 Run = Callable[[Scope, Receive, Callable[[], Awaitable[None]]], Awaitable[None]]
 
 
@@ -84,7 +84,7 @@ async def _screen(controller: Controller, session_id: str, request: Request) -> 
 
 
 async def _recording(controller: Controller, session_id: str, request: Request) -> Response:
-    """Send a page of the recording. Its output is sanitized; a sequence is part of the page in which it ends."""
+    """Send a page of the recording. Its output is sanitized; a control sequence belongs to the page that has its end."""
     names = {"from": "from_offset", "max_bytes": "max_bytes"}
     given = {names.get(name, name): _number(value) for name, value in request.query_params.items()}
     page = await controller.recording(RecordingRequest.of({"session_id": session_id, **given}))

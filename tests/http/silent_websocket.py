@@ -1,4 +1,4 @@
-"""A WebSocket client on a raw socket, which reads nothing unless it is asked to."""
+"""A raw WebSocket client that reads only on request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Self
 
-#: Size of the buffer in which the client's machine takes data for it.
+#: Receive buffer of the client's socket (SO_RCVBUF, bytes).
 _RECEIVED_BYTES = 4096
 
 

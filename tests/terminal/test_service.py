@@ -14,7 +14,7 @@ from ptyctl.api.exec import ExecRequest
 from ptyctl.api.io import IoRequest
 from ptyctl.api.session import SessionRequest
 from ptyctl.controller.local import LocalController
-from ptyctl.terminal.service import TerminalService
+from ptyctl.terminal.service import ServiceState, TerminalService
 
 #: A destructive command that does nothing here: the device does not exist.
 MKFS = "mkfs.ext4 /dev/nope"
@@ -25,8 +25,8 @@ INTERACTIVE = {"mode": "interactive", "intent": "execute_command"}
 class Caller:
     """Calls a service, and checks what every response has."""
 
-    def __init__(self, service: TerminalService) -> None:
-        self._service = service
+    def __init__(self, service: TerminalService, state: ServiceState) -> None:
+        self._service, self.state = service, state
 
     async def __call__(self, action: str, **fields: Any) -> dict[str, Any]:
         correlation = {"trace_id": "trace_test", "request_id": "req_test"}
@@ -55,7 +55,8 @@ async def controller(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[LocalCont
 
 @pytest.fixture
 def call(controller: LocalController) -> Caller:
-    return Caller(TerminalService(controller, dict))
+    state = ServiceState()
+    return Caller(TerminalService(controller, state, {}, "me"), state)
 
 
 async def test_headless_execute_returns_output_and_exit_code_and_closes(call: Caller) -> None:
@@ -203,3 +204,14 @@ async def test_too_long_command_is_an_invalid_payload(call: Caller) -> None:
     response = await call("execute", invocation=HEADLESS, execution={"command": "x" * 140_000})
     assert response["error"]["code"] == "PM_TERM_INVALID_PAYLOAD"
     assert response["error"]["details"]["violations"][0]["path"] == "execution.command"
+
+
+async def test_reads_of_another_principal_move_no_read_position(controller: LocalController, call: Caller) -> None:
+    execution = {"command": "echo first; read -r line; echo last"}
+    sent = await call("execute", invocation=INTERACTIVE, execution=execution, runtime={"timeout_ms": 2_000})
+    target = {"session_id": sent["identity"]["session_id"]}
+    await controller.io(IoRequest(action="write", session_id=target["session_id"], data="x\n"))
+    done = await call("read_output", target=target, runtime={"timeout_ms": 50_000})
+    assert done["result"]["stdout"].endswith("last\n")
+    other = Caller(TerminalService(controller, call.state, {}, "another"), call.state)
+    assert (await other("read_output", target=target))["result"]["stdout"].startswith("first\n")

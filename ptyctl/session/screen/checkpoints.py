@@ -2,7 +2,7 @@
 
 screen.snapshot.json is the newest state, with the scrollback, in a readable form. screen.checkpoints.jsonl holds earlier ones:
 one per `CHECKPOINT_S` of replaying, so an earlier screen is at most that far away, and output that replays quickly has few.
-A look at an earlier screen adds those that it lacks; once the files are released, they stay in memory.
+Reading an earlier screen adds missing checkpoints; once the files are released, these stay in memory.
 """
 
 from __future__ import annotations

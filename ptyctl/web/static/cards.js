@@ -234,7 +234,7 @@ export function createCards(session, { changed, runAgain, isFullScreen }) {
   };
 
   /** @param {Card} card */
-  const failureView = (card) => html`<p class="error" role="alert">The output is not read: ${card.failure?.message}
+  const failureView = (card) => html`<p class="error" role="alert">The output could not be read: ${card.failure?.message}
     ${card.failure?.retryable ? nothing : html`<button type="button" class="small" @click=${() => read(card)}>Try again</button>`}</p>`;
 
   /** @param {Card} card */

@@ -257,7 +257,7 @@ async def test_card_whose_output_cannot_be_read_reports_it_and_reads_again(desk:
     await visitor.page.route("**/api/call/blocks_read", fail)
     await visitor.page.reload()
     card = visitor.card("echo all of it")
-    await expect(card.get_by_role("alert")).to_contain_text("The output is not read")
+    await expect(card.get_by_role("alert")).to_contain_text("The output could not be read")
     await visitor.page.unroute("**/api/call/blocks_read")
     if status:
         await card.get_by_role("button", name="Try again").click()
