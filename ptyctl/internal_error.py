@@ -8,13 +8,17 @@ import traceback
 from pathlib import PurePath
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
+from ptyctl.trace import current_trace_id
 
 _log = logging.getLogger(__name__)
 
 
 def internal_error(call: str, error: Exception) -> PtyctlError:
-    """Log an unexpected exception of a call and return its error. Neither has the exception's text, which may hold a secret."""
-    trace_id = secrets.token_hex(8)
+    """Log an unexpected exception of a call and return its error. Neither has the exception's text, which may hold a secret.
+
+    Both have the call's trace id, or a new one.
+    """
+    trace_id = current_trace_id() or secrets.token_hex(8)
     frames = [
         f"{PurePath(frame.filename).name}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)
     ]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ptyctl.session.io import memory_file
-from ptyctl.session.io.memory_file import write_memory_file
+from ptyctl import files
+from ptyctl.files import write_memory_file
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_file_without_usable_shared_memory_is_in_the_temporary_folder(
     temporary: Path, monkeypatch: pytest.MonkeyPatch, shared_memory: str
 ) -> None:
     """No file can be created in /proc."""
-    monkeypatch.setattr(memory_file, "_SHARED_MEMORY", Path(shared_memory))
+    monkeypatch.setattr(files, "_SHARED_MEMORY", Path(shared_memory))
     path = write_memory_file(b"content")
     assert (path.parent, path.read_bytes(), path.stat().st_mode & 0o777) == (temporary, b"content", 0o600)
 
@@ -38,7 +38,7 @@ def test_file_in_a_full_folder_is_removed(temporary: Path, tmp_path: Path, monke
     """The first or both folders are full."""
     shared_memory = tmp_path / "memory"
     shared_memory.mkdir()
-    monkeypatch.setattr(memory_file, "_SHARED_MEMORY", shared_memory)
+    monkeypatch.setattr(files, "_SHARED_MEMORY", shared_memory)
     opened: list[int] = []
     real = os.fdopen
 
