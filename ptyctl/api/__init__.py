@@ -2,7 +2,8 @@
 
 Start with `controller.py`, which has a method for each tool. One module for each tool defines its request and reply:
 `session`, `exec`, `io`, `config`, `pty`, `blocks`, `screen`, `approvals`, and `operator` for calls without a tool. `handle` is
-the client class for Python programs. docs/contracts.md lists every field.
+the client class for Python programs, `call_forwarder` the base of Controllers that send their calls as messages.
+docs/contracts.md lists every field.
 
 Contains values only: nothing here waits, opens a file or connects. Imports nothing else of ptyctl.
 Names are imported on first use: the errors are needed where the models would be slow to import.

@@ -1,4 +1,4 @@
-"""The devices of the inventory, and the check of one of them. No reply has a secret, or says where one is stored."""
+"""The devices of the inventory, and the check of one of them. No reply has a secret, or the place of one."""
 
 from __future__ import annotations
 

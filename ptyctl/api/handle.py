@@ -90,6 +90,8 @@ class OpenOptions(TypedDict, total=False):
     """Whether a remote shell may be set up to report the begin and end of each command."""
     shell: ShellName
     """The shell at the prompt, which is not tested then."""
+    node: str
+    """In a fleet: the node that opens the session."""
 
 
 async def until_open(controller: Controller, opened: SessionReply) -> SessionReply:

@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from .errors import PtyctlError, invalid
+from .errors import MAX_QUOTED_NAME, PtyctlError, invalid, shortened
 
 _NOT_ENCODABLE = "contains a lone surrogate, which UTF-8 cannot encode"
 
@@ -57,10 +57,21 @@ VariableName = Annotated[str, AfterValidator(_check_variable_name)]
 Id = Annotated[str, Field(min_length=1, max_length=256)]
 #: Largest part of an output in one reply.
 MAX_REPLY_BYTES = 4 * 1024 * 1024
+#: Size at which a reply with a list ends. Many small values take several times as long to encode as one text of that size.
+MAX_LIST_BYTES = 1024 * 1024
 #: Longest list of patterns in a request.
 MAX_PATTERNS = 20
+#: Most members of an object in a request. Of a list, only the first fault is found (`fail_fast`).
+MAX_MEMBERS = 1000
 #: A cursor of the ptyctl_* tools: a string, or the same number.
 Cursor = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
+
+
+def check_members(data: Any) -> Any:
+    """Return an object, before it is validated. Raises ValueError if it has too many members: each may be a fault."""
+    if isinstance(data, dict) and len(data) > MAX_MEMBERS:
+        raise ValueError(f"has more than {MAX_MEMBERS} members")
+    return data
 
 
 #: Marks a field that the tools accept and their schemas leave out: few callers need it, and each field costs an agent context.
@@ -70,7 +81,8 @@ Unlisted = WithJsonSchema({"unlisted": True})
 class Value(BaseModel):
     """Immutable part of a request. Unknown fields are errors, and validation errors never contain the rejected value."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    # Deferred: a process uses few of the models, and building the validators of all takes a third of the start of a command.
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, defer_build=True)
 
 
 class RequestPart(Value):
@@ -80,6 +92,7 @@ class RequestPart(Value):
     @classmethod
     def _drop_nulls(cls, data: Any) -> Any:
         """Treat null as absent in every optional field: a client in strict mode sends all fields."""
+        check_members(data)
         if not isinstance(data, dict) or None not in data.values():
             return data
         optional = {name for name, field in cls.model_fields.items() if not field.is_required()}
@@ -120,7 +133,7 @@ class Addressed(Request):
 class Reply(BaseModel):
     """Result of one call."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     def payload(self) -> dict[str, Any]:
         """Return the reply as a JSON object, without fields that are None."""
@@ -165,7 +178,8 @@ _UNION_MEMBER = re.compile(r"(constrained-)?(str|int)|(tuple|function-after)\[.*
 
 
 def _field_path(location: tuple[int | str, ...]) -> str:
-    return ".".join(part for part in map(str, location) if not _UNION_MEMBER.fullmatch(part))
+    """Return the path of a field. The name of an unknown one is the caller's text."""
+    return ".".join(shortened(part, MAX_QUOTED_NAME) for part in map(str, location) if not _UNION_MEMBER.fullmatch(part))
 
 
 def field_problems(error: ValidationError) -> list[dict[str, str]]:
@@ -173,7 +187,7 @@ def field_problems(error: ValidationError) -> list[dict[str, str]]:
     return [
         {
             "field": _field_path(fault["loc"]),
-            "problem": _JSON_MESSAGES.get(fault["type"], fault["msg"].removeprefix("Value error, ")),
+            "problem": _JSON_MESSAGES.get(fault["type"], fault["msg"].removeprefix("Value error, ").removeprefix("Tuple ")),
         }
         for fault in error.errors(include_input=False, include_url=False, include_context=False)
     ]
@@ -184,5 +198,5 @@ def _invalid_request(error: ValidationError) -> PtyctlError:
     reported = faults[:_MAX_REPORTED_FAULTS]
     problems = [f"{fault['field']}: {fault['problem']}" if fault["field"] else fault["problem"] for fault in reported]
     if len(faults) > len(reported):
-        problems.append(f"and {len(faults) - len(reported)} more")
+        problems.append(f"and at least {len(faults) - len(reported)} more")  # of a list, only the first one is found
     return invalid("; ".join(problems), fields=reported)

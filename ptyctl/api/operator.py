@@ -6,8 +6,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from ptyctl.core.states import SessionState, TerminalMode
+
 from .model import Id, Reply, Request, Text
-from .session import Mode, State
 
 
 class WatchRequest(Request):
@@ -41,8 +42,8 @@ class WatchItem(Reply):
     data_b64: str | None = None
     cols: int | None = None
     rows: int | None = None
-    state: State | None = None
-    mode: Mode | None = None
+    state: SessionState | None = None
+    mode: TerminalMode | None = None
     lock_holder: str | None = None
     lock_principal: str | None = None
     lock_expires_at: int | None = None
@@ -146,10 +147,21 @@ class AuditFault(Reply):
     why: str
 
 
+class AuditNode(Reply):
+    """The chain of one node in the fleet's stream: `verified` rows fit, and `head` is the hash of the last one."""
+
+    node: str
+    verified: int
+    head: str
+    first_bad: AuditFault | None = None
+
+
 class AuditReply(Reply):
     """Rows, oldest first; or the result of a verification: `verified` rows fit, and `head` is the hash of the last one.
 
-    `truncated`: there are older rows that match, and the request's limit or the size of a reply (4 MiB) ended the list.
+    `truncated`: there are older rows that match, and the request's limit or the size of a reply (1 MiB) ended the list.
+    `nodes`: in a fleet, the results of all nodes' chains in its stream; `first_bad` is also that of another node.
+    `notices`: in a fleet, which nodes are missing, and why: this node does not reach its servers.
     """
 
     rows: list[dict[str, Any]]
@@ -157,3 +169,5 @@ class AuditReply(Reply):
     verified: int | None = None
     head: str | None = None
     first_bad: AuditFault | None = None
+    nodes: list[AuditNode] | None = None
+    notices: list[str] | None = None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from ptyctl.api.blocks import BlocksRead
 from ptyctl.api.config import ConfigRequest
-from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.errors import MAX_MESSAGE, ErrorCode, PtyctlError
 from ptyctl.api.exec import ExecRequest
 from ptyctl.api.io import IoRequest
 from ptyctl.api.model import Request
@@ -46,3 +47,17 @@ def test_size_above_its_limit_is_refused_with_the_limit(
 @pytest.mark.parametrize("size", [{"cols": 65535, "rows": 3}, {"cols": 1000, "rows": 200}])
 def test_size_within_the_limit_is_accepted(size: dict[str, int]) -> None:
     assert PtyResize.of({**SESSION, **size}).cols == size["cols"]
+
+
+@pytest.mark.parametrize("fields", [{"x" * 100_000: 1}, {"action": "read", "input_hints": {"y" * 100_000: 1}}])
+def test_error_quotes_long_name_of_unknown_field_in_part(fields: dict[str, Any]) -> None:
+    with pytest.raises(PtyctlError) as caught:
+        IoRequest.of({**SESSION, **fields})
+    assert len(json.dumps(caught.value.payload())) < 1000
+    assert "more characters)" in caught.value.message
+
+
+def test_message_of_an_error_is_shortened() -> None:
+    error = PtyctlError(ErrorCode.NOT_FOUND, "x" * 100_000)
+    assert (len(error.message) < 2 * MAX_MESSAGE, str(error)) == (True, error.message)
+    assert error.message.endswith(f"x... ({100_000 - MAX_MESSAGE} more characters)")
