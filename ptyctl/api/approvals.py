@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from .model import Cursor, Id, Reply, Request, Text, Unlisted, check_fields
 
-State = Literal["pending", "approved", "declined", "expired", "withdrawn", "stale"]
+ApprovalStatus = Literal["pending", "approved", "declined", "expired", "withdrawn", "stale"]
 #: How an answer was given.
 Via = Literal["cli", "web", "elicitation", "library"]
 
@@ -53,7 +53,7 @@ class ApprovalsRequest(Request):
     action: Literal["list", "get", "watch", "approve", "decline", "revoke"] = "list"
     approval_id: Id | None = None
     session_id: Id | None = None
-    state: State | None = None
+    state: ApprovalStatus | None = None
     limit: int = Field(default=100, ge=1, le=1000)
     since: Cursor | None = None
     timeout_ms: int = Field(default=0, ge=0, le=60_000)
@@ -89,7 +89,7 @@ class ApprovalEntry(Reply):
     """
 
     approval_id: str
-    state: State
+    state: ApprovalStatus
     used: bool | None = None
     created_at: int
     expires_at: int

@@ -11,6 +11,8 @@ from .pty import PtyReplyBase, PtyRequest
 from .session import BlockStatus
 
 BlockOrigin = Literal["exec", "interactive", "typed"]
+#: Why a command was not typed: the policy, or how the request for its approval ended.
+BlockRefusal = Literal["denied", "declined", "expired", "withdrawn", "stale"]
 
 
 class Block(Reply):
@@ -19,6 +21,7 @@ class Block(Reply):
     Attributes:
         error_hints: the first lines in which a device reports an error: at most 5, of 200 characters.
         reason: why the block was cancelled or failed.
+        refused: set if the command was not typed: the policy denies it, or it got no approval.
         prompt_before: the prompt in front of the echoed command, if the raw bytes contain it because no mark gave the begin.
         prompt_after: the prompt that ended the block, if the raw bytes contain it.
         device: true if the command ran on a device's command line.
@@ -43,6 +46,7 @@ class Block(Reply):
     task_id: str | None = None
     mode: str | None = None
     reason: str | None = None
+    refused: BlockRefusal | None = None
     prompt_before: str | None = None
     prompt_after: str | None = None
     device: bool | None = None

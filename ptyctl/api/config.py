@@ -6,11 +6,11 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from .decision import PolicyWarning
 from .model import Addressed, Id, Reply, check_fields
+from .policy import PolicyWarning
 from .session import Dimension, Expect, Pace, check_size
 
-Action = Literal["resize", "expect", "get", "mode", "save", "pace"]
+ConfigAction = Literal["resize", "expect", "get", "mode", "save", "pace"]
 #: The fields of each action: required and optional ones.
 _ACTIONS = {
     "resize": ("cols rows", ""),
@@ -25,7 +25,7 @@ _ACTIONS = {
 class ConfigRequest(Addressed):
     """Change one setting of a session, or get them all."""
 
-    action: Action
+    action: ConfigAction
     cols: Dimension | None = None
     rows: Dimension | None = None
     expect: Expect | None = None
@@ -47,7 +47,7 @@ class ConfigReply(Reply):
     `policy`: rules warn of a command of a mode change or of `save`.
     """
 
-    action: Action
+    action: ConfigAction
     expect: Expect | None = None
     cols: int | None = None
     rows: int | None = None

@@ -22,6 +22,8 @@ class ErrorCode(StrEnum):
     LOCKED = "LOCKED"
     LOCK_REQUIRED = "LOCK_REQUIRED"
     LOCK_LOST = "LOCK_LOST"
+    CLAIM_LOST = "CLAIM_LOST"
+    SESSION_MOVED = "SESSION_MOVED"
     BUSY = "BUSY"
     LIMIT_EXCEEDED = "LIMIT_EXCEEDED"
     FORBIDDEN = "FORBIDDEN"
@@ -38,6 +40,7 @@ RETRYABLE = frozenset(
         ErrorCode.CONNECT_FAILED,
         ErrorCode.IO_ERROR,
         ErrorCode.LOCKED,
+        ErrorCode.CLAIM_LOST,
         ErrorCode.BUSY,
         ErrorCode.LIMIT_EXCEEDED,
         ErrorCode.APPROVAL_PENDING,
@@ -77,12 +80,24 @@ class NextStep(StrEnum):
     CLOSE_SESSIONS = "close sessions that are not used"
 
 
+#: Longest message of an error, in characters: it may quote a caller's text, which can be a megabyte.
+MAX_MESSAGE = 4096
+#: Longest name of a field that an error quotes.
+MAX_QUOTED_NAME = 100
+
+
+def shortened(text: str, limit: int) -> str:
+    """Return a text, or its beginning with the number of characters that are left out."""
+    return text if len(text) <= limit else f"{text[:limit]}... ({len(text) - limit} more characters)"
+
+
 class PtyctlError(Exception):
     """The only exception that a Controller raises.
 
     Attributes:
         code: the stable error code.
-        message: what failed, on what, and why. Holds no secret, and no rejected value of a secret field.
+        message: what failed, on what, and why. Holds no secret, and no rejected value of a secret field. A longer one than
+            `MAX_MESSAGE` is shortened.
         hint: the next step, or None. A `NextStep` or plain text without the names of one interface's tools or commands.
         details: values for programs.
     """
@@ -90,9 +105,9 @@ class PtyctlError(Exception):
     def __init__(
         self, code: ErrorCode, message: str, details: dict[str, Any] | None = None, *, hint: str | None = None
     ) -> None:
-        super().__init__(message)
+        self.message = shortened(message, MAX_MESSAGE)
+        super().__init__(self.message)
         self.code = code
-        self.message = message
         self.hint = hint
         self.details = details or {}
 
@@ -120,3 +135,8 @@ def invalid(message: str, *, hint: str | None = None, **details: Any) -> PtyctlE
 def unsupported(message: str, *, hint: str | None = None, **details: Any) -> PtyctlError:
     """Return UNSUPPORTED: the request is valid, but not for this session or this version."""
     return PtyctlError(ErrorCode.UNSUPPORTED, message, details, hint=hint)
+
+
+def decode_payload(data: dict[str, Any]) -> PtyctlError:
+    """Return the error of its payload."""
+    return PtyctlError(ErrorCode(data["error_code"]), data["message"], data["details"], hint=data.get("hint"))

@@ -6,9 +6,21 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from .decision import PendingApproval, PolicyWarning
 from .io import MAX_WAIT_MS
-from .model import MAX_PATTERNS, MAX_REPLY_BYTES, Addressed, Command, Cursor, Id, Reply, RequestPart, SystemText, Text, Unlisted
+from .model import (
+    MAX_PATTERNS,
+    MAX_REPLY_BYTES,
+    Addressed,
+    Command,
+    Cursor,
+    Id,
+    Reply,
+    RequestPart,
+    SystemText,
+    Text,
+    Unlisted,
+)
+from .policy import PendingApproval, PolicyWarning
 from .session import Expect
 
 DEFAULT_EXEC_TIMEOUT_MS = 15_000
@@ -39,7 +51,9 @@ class ExecRequest(Addressed):
     """Run `cmd`, or the configuration lines `lines`, or wait again for the run `block_id`."""
 
     cmd: Command | None = None
-    lines: tuple[SystemText, ...] | None = Field(default=None, min_length=1, description="config lines, each checked")
+    lines: tuple[SystemText, ...] | None = Field(
+        default=None, min_length=1, fail_fast=True, description="config lines, each checked"
+    )
     block_id: Id | None = Field(default=None, description="wait again")
     approval_id: Annotated[Id | None, Unlisted] = None
     return_pending: Annotated[bool, Unlisted] = False
@@ -49,7 +63,7 @@ class ExecRequest(Addressed):
     rc_mode: Annotated[RcMode | None, Unlisted] = None
     expect: Annotated[Expect | None, Unlisted] = None
     responses: tuple[Response, ...] | None = Field(
-        default=None, max_length=MAX_PATTERNS, description="sent whenever match appears"
+        default=None, max_length=MAX_PATTERNS, fail_fast=True, description="sent whenever match appears"
     )
     mode: Id | None = None
     on_error: Literal["stop", "continue"] | None = None

@@ -6,8 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from .decision import PolicyWarning
 from .model import MAX_PATTERNS, MAX_REPLY_BYTES, Addressed, Id, Reply, RequestPart, Text, Unlisted, check_fields
+from .policy import PolicyWarning
 
 Encoding = Literal["utf-8", "base64"]
 IoAction = Literal["write", "read"]
@@ -19,7 +19,7 @@ DEFAULT_READ_BYTES = 65_536
 DEFAULT_WAIT_MS = 15_000
 
 _ADDRESS = "session_id conversation_id client_id"
-#: Fields that say what to wait for, and what to return.
+#: Fields that set the condition of a wait, and the text to return.
 _WAIT = "mode timeout_ms max_bytes until_regex until_any include_match until_idle_ms input_hints encoding"
 #: Optional fields of each action.
 _ACTIONS = {
@@ -40,7 +40,7 @@ _EXCLUDED = {
 class InputHints(RequestPart):
     """RE2 patterns that indicate a question if they match at the end of a chunk."""
 
-    wait_for_regexes: tuple[str, ...] = Field(default=(), max_length=MAX_PATTERNS)
+    wait_for_regexes: tuple[str, ...] = Field(default=(), max_length=MAX_PATTERNS, fail_fast=True)
 
 
 class IoRequest(Addressed):
@@ -58,7 +58,7 @@ class IoRequest(Addressed):
     max_lines: int | None = Field(default=None, ge=1)
     until_regex: str | None = None
     until_any: tuple[str, ...] | None = Field(
-        default=None, min_length=1, max_length=MAX_PATTERNS, description="several; match_index tells which"
+        default=None, min_length=1, max_length=MAX_PATTERNS, fail_fast=True, description="several; match_index tells which"
     )
     include_match: bool | None = None
     until_idle_ms: int | None = Field(default=None, ge=1)

@@ -1,4 +1,4 @@
-"""The policy that is in force: judge a text by it, show it, or load it again (docs/policy.md)."""
+"""The policy in force: judge a text by it, show it, or load it again (docs/policy.md); its decisions in replies."""
 
 from __future__ import annotations
 
@@ -7,6 +7,28 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from .model import Id, Reply, Request, Text, check_fields
+
+
+class PolicyWarning(Reply):
+    """The text was typed, and rules of the policy warn of it."""
+
+    decision: Literal["warn"] = "warn"
+    rules: list[str]
+    reason: str
+
+
+class PendingApproval(Reply):
+    """A person must approve the text before it is typed; at `expires_at` (epoch ms) it is declined.
+
+    `elicitation`: the person at the requester's MCP client may answer.
+    """
+
+    approval_id: str
+    reason: str
+    rules: list[str]
+    expires_at: int
+    elicitation: bool | None = None
+
 
 #: The fields of each action: required and optional ones.
 _ACTIONS = {

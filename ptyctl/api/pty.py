@@ -7,11 +7,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from .decision import PendingApproval, PolicyWarning
+from ptyctl.core.states import SessionState
+
 from .errors import ErrorCode, PtyctlError
 from .io import DEFAULT_WAIT_MS
 from .model import MAX_REPLY_BYTES, Addressed, Command, Id, Reply, RequestPart, SystemText, Text
-from .session import Dimension, LeftProcess, State, check_size
+from .policy import PendingApproval, PolicyWarning
+from .session import Dimension, LeftProcess, check_size
 
 MatchType = Literal["substring", "regex", "prompt", "eof"]
 ExpectType = Literal["substring", "regex", "prompt"]
@@ -77,7 +79,7 @@ class PtyExecInteractiveExpect(PtyRequest):
 
     cmd: Command
     cwd: SystemText | None = None
-    steps: tuple[ExpectStep, ...] = Field(max_length=100)
+    steps: tuple[ExpectStep, ...] = Field(max_length=100, fail_fast=True)
     timeout_ms: Timeout = DEFAULT_WAIT_MS
 
 
@@ -204,12 +206,16 @@ _PTY_CODES: dict[ErrorCode, PtyErrorCode] = {
 
 
 class PtyReplyBase(Reply):
-    """Base of the replies of the pty_*, blocks_* and screen tools. An error is a reply with `ok` false."""
+    """Base of the replies of the pty_*, blocks_* and screen tools. An error is a reply with `ok` false.
+
+    `notices` has an alarm about the session's storage; of the pty_* tools also the other messages for the task.
+    """
 
     ok: bool = True
     error: PtyErrorCode | None = None
     message: str | None = None
     hint: str | None = None
+    notices: list[str] | None = None
 
 
 class MatchSpan(Reply):
@@ -230,7 +236,6 @@ class PromptExtra(Reply):
 class PtyReply(PtyReplyBase):
     """Reply of every pty_* tool. Each tool fills the fields that docs/contracts.md lists for it."""
 
-    notices: list[str] | None = None
     policy: PolicyWarning | None = None
     approval: PendingApproval | None = None
     edited: bool | None = None
@@ -255,7 +260,7 @@ class PtyReply(PtyReplyBase):
     waiting_for_input: bool | None = None
     cursor: int | None = None
     mode: str | None = None
-    state: State | None = None
+    state: SessionState | None = None
     active_session_id: str | None = None
     active_block_id: str | None = None
     shell_id: str | None = None

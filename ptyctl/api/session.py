@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
-from .model import HostName, Id, Reply, Request, RequestPart, SystemText, Text, Unlisted, VariableName, check_fields
+from ptyctl.core.states import SessionState, TerminalMode
+
+from .model import (
+    HostName,
+    Id,
+    Reply,
+    Request,
+    RequestPart,
+    SystemText,
+    Text,
+    Unlisted,
+    VariableName,
+    check_fields,
+    check_members,
+)
 
 ProtocolName = Literal["local", "ssh", "telnet"]
 SessionAction = Literal["open", "close", "list", "lock", "unlock", "heartbeat", "status"]
 SessionType = Literal["normal", "console"]
-State = Literal["opening", "open", "reconnecting", "eof", "lost", "closed"]
-Mode = Literal["idle", "block_running", "interactive"]
 BlockStatus = Literal["awaiting_approval", "running", "interactive", "completed", "failed", "cancelled"]
 ShellName = Literal["bash", "zsh", "fish", "posix"]
 Dimension = Annotated[int, Field(ge=1, le=65535)]
@@ -20,7 +32,7 @@ Dimension = Annotated[int, Field(ge=1, le=65535)]
 MAX_CELLS = 200_000
 #: Longest list of pager or error patterns.
 MAX_DEVICE_PATTERNS = 50
-Argv = Annotated[tuple[SystemText, ...], Field(min_length=1)]
+Argv = Annotated[tuple[SystemText, ...], Field(min_length=1, fail_fast=True)]
 
 DEFAULT_LOCK_TTL_MS = 60_000
 
@@ -112,12 +124,12 @@ class Expect(RequestPart):
     """
 
     prompt_regex: str | None = None
-    pager_regexes: tuple[str, ...] | None = Field(default=None, max_length=MAX_DEVICE_PATTERNS)
-    error_regexes: tuple[str, ...] | None = Field(default=None, max_length=MAX_DEVICE_PATTERNS)
+    pager_regexes: tuple[str, ...] | None = Field(default=None, max_length=MAX_DEVICE_PATTERNS, fail_fast=True)
+    error_regexes: tuple[str, ...] | None = Field(default=None, max_length=MAX_DEVICE_PATTERNS, fail_fast=True)
     settle_ms: Annotated[int | None, Unlisted] = Field(default=None, ge=0, le=10_000)
 
     def replaced_by(self, given: Expect) -> Expect:
-        """Return a copy in which the fields set in `given` replace these."""
+        """Return a copy with the fields that are set in `given`."""
         return self.model_copy(update=given.model_dump(exclude_none=True))
 
 
@@ -128,15 +140,17 @@ class TerminalInfo(RequestPart):
         mode: `interactive` if people see it.
         terminal_id: the name of an interactive terminal.
         workspace_id: the caller's workspace.
+        runtime_session_id: the connection of a runtime adapter that it was opened through.
     """
 
     mode: Literal["interactive", "headless"]
     terminal_id: Id | None = None
     workspace_id: Id | None = None
+    runtime_session_id: Id | None = None
 
 
 _OPEN = """protocol device host port username auth pty timeouts ssh_options telnet_options command cwd env expect platform
-session_type device_id acquire_lock lock_ttl_ms shell_integration shell terminal"""
+session_type device_id acquire_lock lock_ttl_ms shell_integration shell terminal node"""
 
 #: The fields of each action: required and optional ones.
 _ACTIONS = {
@@ -173,7 +187,7 @@ class SessionRequest(Request):
     telnet_options: Annotated[TelnetOptions | None, Unlisted] = None
     command: SystemText | Argv | None = Field(default=None, description="instead of the login shell")
     cwd: SystemText | None = None
-    env: Annotated[dict[VariableName, SystemText] | None, Unlisted] = None
+    env: Annotated[dict[VariableName, SystemText] | None, BeforeValidator(check_members), Unlisted] = None
     expect: Annotated[Expect | None, Unlisted] = None
     platform: Id | None = None
     session_type: SessionType | None = None
@@ -183,6 +197,7 @@ class SessionRequest(Request):
     task_id: Id | None = Field(default=None, description="your task, the same in every call")
     shell_integration: Literal["auto", "off"] | None = None
     shell: ShellName | None = None
+    node: Annotated[Id | None, Unlisted] = None
     terminal: Annotated[TerminalInfo | None, Unlisted] = None
     session_id: Id | None = None
     conversation_id: Id | None = None
@@ -251,6 +266,8 @@ class SessionEntry(Reply):
         terminal: its role in the terminal contract, if it has one.
         alarm: why the session's files cannot be written.
         waiting_for_input, pending_approvals, last_command: only with `details`.
+        node: the other node of the fleet that has the session.
+        unreachable_s: seconds since that node was last seen, if it is not reachable.
     """
 
     session_id: str
@@ -265,8 +282,8 @@ class SessionEntry(Reply):
     client_id: str | None = None
     opened_by: str | None = None
     platform: str | None = None
-    state: State
-    mode: Mode | None = None
+    state: SessionState
+    mode: TerminalMode | None = None
     pty: PtyOptions | None = None
     lock_holder: str | None = None
     lock_principal: str | None = None
@@ -284,6 +301,8 @@ class SessionEntry(Reply):
     waiting_for_input: bool | None = None
     pending_approvals: int | None = None
     last_command: LastCommand | None = None
+    node: str | None = None
+    unreachable_s: int | None = None
 
 
 class Capabilities(Reply):
@@ -314,7 +333,7 @@ class SessionReply(Reply):
     notices: list[str] | None = None
     session_id: str | None = None
     protocol: ProtocolName | None = None
-    state: State | None = None
+    state: SessionState | None = None
     pty_enabled: bool | None = None
     next_cursor: str | None = None
     security_warning: str | None = None
@@ -329,7 +348,7 @@ class SessionReply(Reply):
     lock_expires_at: int | None = None
     fence: int | None = None
     queue_position: int | None = None
-    mode: Mode | None = None
+    mode: TerminalMode | None = None
     observers: list[str] | None = None
     queue: list[str] | None = None
     exit_code: int | None = None
@@ -394,7 +413,7 @@ class OpenReply(LockStateReply):
     """Reply of `open`. `existing_session_id` is given if the console was open already."""
 
     protocol: ProtocolName
-    state: State
+    state: SessionState
     pty_enabled: bool
     next_cursor: str
     lock_acquired: bool
@@ -420,8 +439,8 @@ class StatusReply(LockStateReply):
         policy: name of the policy in force; `pending_approvals` is the number of texts that wait for an approval.
     """
 
-    state: State
-    mode: Mode | None = None
+    state: SessionState
+    mode: TerminalMode | None = None
     observers: list[str]
     queue: list[str]
     exit_code: int | None = None

@@ -23,7 +23,7 @@ from ptyctl.api.methods import METHODS, PTY_REQUESTS
 from ptyctl.api.model import Reply, Request
 from ptyctl.api.operator import AuditReply, GcReply, LogReply, NotifyReply, WatchItem, WatchRequest
 from ptyctl.api.policy import PolicyReply
-from ptyctl.api.pty import PtyReply, PtyRequest
+from ptyctl.api.pty import PtyReply, PtyReplyBase, PtyRequest
 from ptyctl.api.screen import DeltasReply, RawReply, ScreenReply, ScreenStatusReply, ScrollbackReply
 from ptyctl.api.session import SessionReply
 
@@ -57,7 +57,7 @@ OTHER: dict[str, tuple[type[Request], type[Reply]]] = {
     "policy": (METHODS["policy"].request, PolicyReply),
     "approvals": (METHODS["approvals"].request, ApprovalsReply),
 }
-COMMON_REPLY = {"ok", "error", "message", "hint"}
+COMMON_REPLY = set(PtyReplyBase.model_fields)
 
 
 def names(cell: str) -> set[str]:
