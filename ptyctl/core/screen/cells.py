@@ -15,9 +15,10 @@ from typing import Generic, TypeVar
 
 from wcwidth import wcwidth
 
+from ptyctl.core.character_sets import ZERO_WIDTH_JOINER
+
 STUB = "\0"
 BLANK = " "
-ZWJ = "\u200d"
 #: Two regional indicators are one flag of two columns; wcwidth counts two for each.
 _REGIONAL_INDICATORS = range(0x1F1E6, 0x1F200)
 #: Clusters are interned as characters of the private planes 15 and 16.
@@ -50,7 +51,7 @@ Value = TypeVar("Value")
 
 
 class Interned(Generic[Value]):
-    """Values interned as characters from `first` to `last`; `spare` stands for values beyond that range."""
+    """Values interned as characters from `first` to `last`; `spare` represents values beyond that range."""
 
     def __init__(self, first: int, last: int, spare: str) -> None:
         self._first, self._last, self._spare = first, last, spare
@@ -97,7 +98,7 @@ class Clusters:
     @property
     def joining(self) -> bool:
         """Whether a character with a width may join a cell, because a cluster contains a zero width joiner."""
-        return any(ZWJ in text for text in self.table.values)
+        return any(ZERO_WIDTH_JOINER in text for text in self.table.values)
 
     def cell(self, text: str) -> str:
         """Return the character for a cell with this text."""
@@ -118,7 +119,7 @@ class Clusters:
         change: line editors count the width of each character, also of an emoji's skin tone or presentation.
         """
         text = self.text(cell)
-        if width(char) != 0 and not text.endswith(ZWJ):
+        if width(char) != 0 and not text.endswith(ZERO_WIDTH_JOINER):
             return None
         return text + char if len(text) < MAX_CLUSTER else text
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from . import modes, rectangles
 from .cells import MAX_CLUSTER, width
 from .emulator import Emulator
-from .parser import ESC, Sequence, Token, parse_sequence
+from .parser import ESC, Numbers, OutputToken, Sequence, parse_sequence
 from .query_responses import CONTROL_SEQUENCE_RESPONSES, respond_to_dcs, respond_to_osc
 
 _MAX_TITLE = 1024
@@ -23,11 +23,10 @@ _MAX_PARAMETERS = 256  # characters
 _PART = 4096
 _SCROLLED_ROWS = 3200
 
-Numbers = tuple[int, ...]
-Action = Callable[[Emulator, Numbers], object]
+SequenceAction = Callable[[Emulator, Numbers], object]
 
 
-def apply(emulator: Emulator, tokens: Iterable[Token]) -> Iterator[None]:
+def apply(emulator: Emulator, tokens: Iterable[OutputToken]) -> Iterator[None]:
     """Apply tokens to the emulator. Yields after the control function that makes the cost reach `pause_at`."""
     last, draw, restyle = emulator.last, emulator.draw, emulator.restyle
     for parameters, final, other, text in tokens:
@@ -230,7 +229,7 @@ _ESCAPES: dict[str, Callable[[Emulator], object]] = {
     ")B": lambda emulator: emulator.define_charset("B", ")"),
 }
 #: By private marker, intermediates and final.
-_CONTROL_SEQUENCES: dict[str, Action] = {
+_CONTROL_SEQUENCES: dict[str, SequenceAction] = {
     "@": lambda emulator, values: emulator.insert_characters(values[0]),
     "A": lambda emulator, values: emulator.cursor_up(values[0]),
     "B": lambda emulator, values: emulator.cursor_down(values[0]),

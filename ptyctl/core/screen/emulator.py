@@ -604,7 +604,7 @@ class Emulator(pyte.Screen):
     def draw(self, data: str) -> None:
         """Draw printable text at the cursor. Zero-width characters join the cell before the cursor.
 
-        Text in which every character takes whole cells is written in slices of a row; other text character by character.
+        Text whose characters all take whole cells is written in slices of a row; other text character by character.
         """
         if (self.g1_charset if self.charset else self.g0_charset) is VT100_MAP:
             data = data.translate(SPECIAL_GRAPHICS)

@@ -28,7 +28,9 @@ from functools import lru_cache
 
 import re2
 
-from .cells import ZWJ, Grid
+from ptyctl.core.character_sets import ZERO_WIDTH_JOINER
+
+from .cells import Grid
 from .parser import MAX_SEQUENCE
 
 #: Shifts of the character set. With any ESC that is not SGR they end a run: other controls act within the line, or downwards.
@@ -42,7 +44,7 @@ _PIECE_BYTES = 4096
 _STYLE_RESETS = (b"\x1b[m", b"\x1b[0m", b"\x1b[0;")
 
 #: The style of an unknown cell; `Interned` never assigns this character.
-_UNKNOWN = "\U0010ffff"
+UNKNOWN = "\U0010ffff"
 #: Autowrap, cursor visibility and blinking, synchronised output, insert mode, character sets, erasure of the scrollback, and
 #: margins: the effect does not depend on the state before.
 _LINE_SETTING = rb"\[\?(?:7|12|25|2026)[hl]|\[4[hl]|\[3J|[()][0B]"
@@ -56,21 +58,21 @@ _BYTES_PER_CELL = 32
 
 #: Parts of the lines of a frame: what draws nothing, what erases in the row or below, and a byte or character that takes as
 #: many columns at most.
-_UNDRAWN = rb"\x1b(?:\[[0-9;:]*m|%s)|[\x00\x07\x0e\x0f\x7f]" % _LINE_SETTING
-_ERASURE = rb"\x1b\[(?:[0-9;]*[KPX@]|[02]?J)"
-_COLUMN = rb"[ -~\x80-\xbf\xe0\xe1\xe3-\xf4]|[\xc2-\xdf][\x80-\xbf]|\xe2(?:[\x94-\x96\xa0-\xa3][\x80-\xbf]|[\x80-\xbf])"
+UNDRAWN = rb"\x1b(?:\[[0-9;:]*m|%s)|[\x00\x07\x0e\x0f\x7f]" % _LINE_SETTING
+ERASURE = rb"\x1b\[(?:[0-9;]*[KPX@]|[02]?J)"
+COLUMN = rb"[ -~\x80-\xbf\xe0\xe1\xe3-\xf4]|[\xc2-\xdf][\x80-\xbf]|\xe2(?:[\x94-\x96\xa0-\xa3][\x80-\xbf]|[\x80-\xbf])"
 _FIRST_COLUMN = rb"\x1b\[[0-9]{0,4}(?:;1?)?H"
 _NOT_ADDRESS = rb"[^\n\x1b]|\x1b[^\[]|\x1b\[[0-9;:?]*[^0-9;:?H]"
 _MAX_ADDRESS_BYTES = 9
 _ROW_ADDRESS = re2.compile(rb"\x1b\[([0-9]*)(?:;1?)?H")
-_EMPTY_LINE = re.compile(rb"(?:\r|%s)*" % _UNDRAWN)
+_EMPTY_LINE = re.compile(rb"(?:\r|%s)*" % UNDRAWN)
 _ERASED_DISPLAY = re.compile(rb"\x1b\[([02]?)J")
 #: The patterns for larger screens take too long to compile; of these, less is skipped.
-_MAX_COLUMNS, _MAX_ROWS = 400, 200
-_OPTIONS = re2.Options()
-_OPTIONS.encoding = re2.Options.Encoding.LATIN1
-_OPTIONS.longest_match = True
-_OPTIONS.max_mem = 64 << 20
+MAX_COLUMNS, MAX_ROWS = 400, 200
+OPTIONS = re2.Options()
+OPTIONS.encoding = re2.Options.Encoding.LATIN1
+OPTIONS.longest_match = True
+OPTIONS.max_mem = 64 << 20
 
 
 def text_run_end(data: bytes, begin: int) -> int:
@@ -107,21 +109,22 @@ def scroll_cut(data: bytes, begin: int, end: int, line_feeds: int) -> int:
 
 
 def effective_sgr(data: bytes, begin: int, end: int) -> bytes:
-    """Return the SGR sequences of this part of a run that still have an effect at its end."""
-    found: list[bytes] = []
-    for sgr in _found_backwards(_SGR, data, begin, end):
-        if len(sgr) <= MAX_SEQUENCE:  # the tokenizer ignores longer ones
-            found.append(sgr)
-            if sgr.startswith(_STYLE_RESETS):
-                break
+    """Return the SGR sequences of this part of a run that are in effect after the part."""
+    found = dict[bytes, None]()  # each sets attributes to fixed values: only its last occurrence has an effect
+    for piece in _found_backwards(_SGR, data, begin, end):
+        for sgr in dict.fromkeys(piece):
+            if len(sgr) <= MAX_SEQUENCE:  # the tokenizer ignores longer ones
+                found.setdefault(sgr)
+                if sgr.startswith(_STYLE_RESETS):
+                    return b"".join(reversed(found))
     return b"".join(reversed(found))
 
 
-def _found_backwards(sequence: re.Pattern[bytes], data: bytes, begin: int, end: int) -> Iterator[bytes]:
-    """Yield the sequences in this part from the last to the first."""
+def _found_backwards(sequence: re.Pattern[bytes], data: bytes, begin: int, end: int) -> Iterator[list[bytes]]:
+    """Yield the sequences in this part from the last to the first, in pieces."""
     while begin < end:
         piece = max(data.rfind(b"\x1b", begin, max(begin, end - _PIECE_BYTES)), begin)
-        yield from reversed(sequence.findall(data, piece, end))
+        yield sequence.findall(data, piece, end)[::-1]
         end = piece
 
 
@@ -139,7 +142,7 @@ def cursor_address(data: bytes, begin: int, end: int) -> int:
 
 def frames_end(data: bytes, begin: int, cols: int, rows: int) -> int:
     """Return the end of the frames that begin at `begin` and keep all lines, or `begin`."""
-    fits, keeps = _frames(min(cols, _MAX_COLUMNS), min(rows, _MAX_ROWS))
+    fits, keeps = _frames(min(cols, MAX_COLUMNS), min(rows, MAX_ROWS))
     end = fits.match(data, begin).end()
     return int(keeps.match(data, begin, end).end())
 
@@ -150,13 +153,13 @@ def _frames(cols: int, rows: int) -> tuple[re2.Pattern[bytes], re2.Pattern[bytes
 
     In the second one the row is an upper bound: the next row may be reached without a line feed.
     """
-    still = rb"(?:%s|%s)*" % (_UNDRAWN, _ERASURE)
-    fits = rb"(?:(?:\r\n?|%s)%s(?:(?:%s)%s){0,%d})*" % (_FIRST_COLUMN, still, _COLUMN, still, cols)
+    still = rb"(?:%s|%s)*" % (UNDRAWN, ERASURE)
+    fits = rb"(?:(?:\r\n?|%s)%s(?:(?:%s)%s){0,%d})*" % (_FIRST_COLUMN, still, COLUMN, still, cols)
     keeps = rb""
     for row in range(1, rows + 1):
         address = rb"\x1b\[%s(?:;1?)?H" % (rb"[01]?" if row == 1 else b"%d" % row)
         keeps = rb"(?:%s%s)(?:%s)*" % (keeps + rb"\n?|" if keeps else b"", address, _NOT_ADDRESS)
-    return re2.compile(fits, _OPTIONS), re2.compile(rb"(?:%s)*" % keeps, _OPTIONS)
+    return re2.compile(fits, OPTIONS), re2.compile(rb"(?:%s)*" % keeps, OPTIONS)
 
 
 def is_redraw_long_enough(size: int, cells: int) -> bool:
@@ -166,28 +169,31 @@ def is_redraw_long_enough(size: int, cells: int) -> bool:
 
 def may_join(data: bytes, begin: int, end: int) -> bool:
     """Whether a character may join the one before it because of a zero width joiner."""
-    return data.find(ZWJ.encode(), begin, end) >= 0
+    joiner = ZERO_WIDTH_JOINER.encode()  # its last byte is rare, and found sooner
+    return data.find(joiner[-1:], begin, end) >= 0 and data.find(joiner, begin, end) >= 0
 
 
 def effective_settings(data: bytes, begin: int, end: int) -> bytes:
     """Return bytes that set the settings and the style in effect at the end of this part of a drawing run."""
-    last = dict.fromkeys(_found_backwards(_SETTINGS, data, begin, end) if _ANY_SETTING.search(data, begin, end) else ())
+    last = dict[bytes, None]()
+    for piece in _found_backwards(_SETTINGS, data, begin, end) if _ANY_SETTING.search(data, begin, end) else ():
+        last |= dict.fromkeys(piece)  # those found before keep their place
     shift = max(data.rfind(control, begin, end) for control in _SHIFTS)
     return b"".join(reversed(last)) + data[max(shift, 0) : shift + 1] + effective_sgr(data, begin, end)
 
 
 def unknown_grid(grid: Grid) -> Grid:
     """Return a grid of unknown cells. The rows of `grid` follow its last row, so that their styles and clusters are kept."""
-    other, rows = Grid(grid.cols, 0, _UNKNOWN), len(grid.text)
-    other.text, other.styles = [_UNKNOWN * grid.cols] * rows + grid.text, [_UNKNOWN * grid.cols] * rows + grid.styles
+    other, rows = Grid(grid.cols, 0, UNKNOWN), len(grid.text)
+    other.text, other.styles = [UNKNOWN * grid.cols] * rows + grid.text, [UNKNOWN * grid.cols] * rows + grid.styles
     return other
 
 
 def unknown_rows(grid: Grid) -> list[int] | None:
     """Return the rows of unknown cells only; None if other rows have unknown cells."""
     rows = len(grid.styles) // 2
-    unknown = [y for y in range(rows) if _UNKNOWN in grid.styles[y]]
-    return unknown if all(grid.styles[y] == _UNKNOWN * grid.cols for y in unknown) else None
+    unknown = [y for y in range(rows) if UNKNOWN in grid.styles[y]]
+    return unknown if all(grid.styles[y] == UNKNOWN * grid.cols for y in unknown) else None
 
 
 def restore_rows(grid: Grid, unknown: list[int]) -> None:

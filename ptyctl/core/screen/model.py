@@ -25,6 +25,7 @@ from .fast_forward import (
     unknown_grid,
     unknown_rows,
 )
+from .line_redraws import Unknown, Walk, line_begin, lines_end, unknown_cells, walk_at, walk_begin, walk_end
 from .parser import Tokenizer
 from .redraw import ScreenFrame, render_frame, serialize
 from .snapshot import ScreenSnapshot, Scrollback, restore_scrollback, stored_scrollback, take_scrollback, take_snapshot
@@ -34,12 +35,19 @@ _PIECE_BYTES = 1 << 16
 _MIN_PIECE_BYTES = 256
 #: Limit of the deferred text, beyond which it is shortened or drawn.
 _DEFERRED_BYTES = 1 << 20
-#: An attempt to skip overwritten drawing draws the last bytes: so many, and on failure more, up to this fraction. It ends when
-#: it costs this many times as much as text. After a failure this many times its cost is drawn before the next one.
+#: An attempt to skip overwritten drawing draws this number of the last bytes; on failure more, up to this fraction. It ends
+#: when it costs this many times as much as text. After a failure this many times its cost is drawn before the next one.
 _TRIED_BYTES = (1 << 14, 1 << 16)
 _TRIED_FRACTION = 8
 _TRIAL_FACTOR = 4
 _FAILURE_FACTOR = 8
+#: Longer addresses do not begin frames.
+_MAX_ADDRESS_BYTES = 16
+#: Size of the parts of a walk, and of the last one; numbers of the parts whose drawing is tried; and the limit of attempts with
+#: a shorter walk, up to the end of the last part that remains visible.
+_PART_BYTES, _LAST_PART_BYTES = 1 << 16, 1 << 14
+_TRIED_PARTS = (1, 2, 3)
+_MAX_SHORTER_WALKS = 6
 
 
 class ScreenModel:
@@ -101,8 +109,7 @@ class ScreenModel:
     def settle(self) -> Iterator[None]:
         """Draw what is deferred, in steps of bounded cost."""
         if self._deferred:
-            data = self._take_deferred()
-            yield from self._draw(data, self._skip_scrolled_off(data, 0, len(data)), len(data))
+            yield from self._draw_text(self._take_deferred())
 
     def resize(self, cols: int, rows: int) -> None:
         self._draw_deferred()
@@ -176,10 +183,19 @@ class ScreenModel:
         if len(data) - begin < _DEFERRED_BYTES // 2:
             self._defer(data[begin:])
         else:
-            yield from self._draw(data, begin, len(data))
+            yield from self._draw_text(data[begin:])
+
+    def _draw_text(self, data: bytes) -> Iterator[None]:
+        """Draw text without any sequences but SGR."""
+        begin = self._skip_scrolled_off(data, 0, len(data))
+        while begin < len(data):
+            begin, tried = yield from self._skip_overwritten(data, begin)
+            stop = min(len(data), tried)
+            yield from self._draw(data, begin, stop)
+            begin = stop
 
     def _process(self, data: bytes) -> Iterator[None]:
-        """Draw `data`, except for text at its end, which is deferred."""
+        """Draw `data`, except for trailing text, which is deferred."""
         begin = tried = 0
         while begin < len(data):
             end, stop = begin, begin + _PIECE_BYTES
@@ -224,8 +240,8 @@ class ScreenModel:
             end = drawing_run_end(data, begin)
         elif emulator.margins is not None or emulator.sides is not None:
             return begin, again
-        elif (first := cursor_address(data, begin, len(data))) > begin:
-            return begin, first
+        elif cursor_address(data, begin, min(len(data), begin + _MAX_ADDRESS_BYTES)) > begin:
+            return (yield from self._skip_redrawn_lines(data, begin, min(len(data), again)))
         else:
             end = frames_end(data, begin, self.cols, self.rows)
         if not is_redraw_long_enough(end - begin, cells) or may_join(data, begin, end):
@@ -250,12 +266,70 @@ class ScreenModel:
         self._try_at = emulator.cost + _FAILURE_FACTOR * (emulator.cost - cost)
         return begin, end
 
-    def _draw_end(self, data: bytes, begin: int, start: int, end: int) -> Generator[None, None, ScreenModel | None]:
-        """Draw a run from `start` on, on a copy with unknown cells. Return it, or None if that costs too much."""
+    def _skip_redrawn_lines(self, data: bytes, begin: int, again: int) -> Generator[None, None, tuple[int, int]]:
+        """Skip redraws of lines that later ones overwrite. Return as `_skip_overwritten`."""
+        emulator, row, column = self._emulator, self._emulator.cursor.y, self._emulator.cursor.x
+        if (address := cursor_address(data, begin, again)) < again:
+            return begin, max(address, begin + 1)
+        if (first := walk_begin(data, begin, again, column)) > begin:
+            return begin, first
+        walk = walk_at(data, begin, row, self.rows)
+        yield
+        if walk is None or 2 * (walk_end(walk, data, begin, again) - begin) < again - begin:
+            return begin, again
+        yield
+        end = lines_end(data, begin, self.cols, column)
+        yield
+        points = yield from _line_begins(walk, data, begin, end)
+        cost, end = emulator.cost, points[-1]
+        for _ in range(_MAX_SHORTER_WALKS):
+            if not is_redraw_long_enough(points[-1] - begin, self.cols * self.rows) or may_join(data, begin, points[-1]):
+                return begin, max(end, again)
+            visible = yield from self._draw_end_of_walk(walk, row, data, points)
+            if visible is None:
+                break
+            if visible == 0:
+                return points[-1], points[-1]
+            del points[visible + 1 :]
+        self._try_at = emulator.cost + _FAILURE_FACTOR * (emulator.cost - cost)
+        return begin, end
+
+    def _draw_end_of_walk(self, walk: Walk, row: int, data: bytes, points: list[int]) -> Generator[None, None, int | None]:
+        """Draw the last parts of a walk instead of all of it, if they overwrite the others; then return 0.
+
+        Otherwise return the number of the point after the last part that may remain visible, or None if that is unknown.
+        """
+        before = self._emulator
+        for size in _TRIED_PARTS:
+            start = points[-1 - size] if size < len(points) else points[0]
+            if start == points[0]:
+                return None
+            other = yield from self._draw_end(data, points[0], start, points[-1], row)
+            unknown = unknown_cells(other._emulator.grid) if other is not None else None
+            if other is None or unknown is None or (unknown.is_partial and modes.IRM in before.mode):
+                continue
+            changed = yield from _last_change(unknown, walk, row, data, points)
+            if changed == 0:
+                unknown.restore(other._emulator.grid)
+                self._emulator, self._tokenizer = other._emulator, other._tokenizer
+                return 0
+            if points[changed] <= points[-1 - _TRIED_PARTS[-1] :][0]:
+                return changed
+        return None
+
+    def _draw_end(
+        self, data: bytes, begin: int, start: int, end: int, row: int | None = None
+    ) -> Generator[None, None, ScreenModel | None]:
+        """Draw a run from `start` on, on a copy with unknown cells. Return it, or None if that costs too much.
+
+        `row`: the row in whose first column the cursor is at `start`, unless a cursor address follows.
+        """
         other = self.copy()
         settings = effective_settings(data, begin, start)
         yield
         yield from other._draw(settings, 0, len(settings))
+        if row is not None:
+            other._emulator.cursor.x, other._emulator.cursor.y = 0, row
         other._emulator.grid = unknown_grid(self._emulator.grid)
         limit = other.cost + _TRIAL_FACTOR * (end - start) * other._emulator.byte_cost
         for _ in other._draw(data, start, end):
@@ -280,3 +354,25 @@ class ScreenModel:
     def _draw_all(self, data: bytes) -> None:
         for _ in self._draw(data, 0, len(data)):
             pass
+
+
+def _line_begins(walk: Walk, data: bytes, begin: int, end: int) -> Generator[None, None, list[int]]:
+    """Return offsets at which a walk is in the first column of its first row: `begin`, others in steps, and its end."""
+    points = [begin]
+    for limit in (*range(begin + _PART_BYTES, end - _PART_BYTES // 2, _PART_BYTES), end - _LAST_PART_BYTES):
+        at = line_begin(walk, data, walk_end(walk, data, points[-1], max(limit, points[-1])), end)
+        yield
+        if at is None:
+            break
+        points.append(at)
+    points.append(walk_end(walk, data, points[-1], end))
+    return sorted(set(points))
+
+
+def _last_change(unknown: Unknown, walk: Walk, row: int, data: bytes, points: list[int]) -> Generator[None, None, int]:
+    """Return the number of the point after the last part of a walk that may change unknown cells, or 0."""
+    for number in range(len(points) - 1, 0, -1):
+        if unknown.may_change(walk, row, data, points[number - 1], points[number]):
+            return number
+        yield
+    return 0

@@ -57,7 +57,9 @@ _CSI_PARTS = re.compile(r"([<-?]?)([0-9:;]*)([ -/]*)([@-~])")
 _ESCAPE_PARTS = re.compile(r"()()([ -/]*)([0-~])")
 
 #: Parameters and final byte of a plain CSI, or a run of controls or any other sequence; and the text that follows.
-Token = tuple[str, str, str, str]
+#: The numeric parameters of a control sequence.
+Numbers = tuple[int, ...]
+OutputToken = tuple[str, str, str, str]
 
 
 class Sequence(NamedTuple):
@@ -87,7 +89,7 @@ class Tokenizer:
     def between_tokens(self) -> bool:
         return not self._partial and self._skipping is None
 
-    def tokens(self, data: bytes) -> list[Token]:
+    def tokens(self, data: bytes) -> list[OutputToken]:
         """Return the tokens that are complete after `data`; the last one may be empty."""
         text = self._decoder.decode(data)
         if self._partial:

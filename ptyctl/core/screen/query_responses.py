@@ -21,17 +21,17 @@ from . import modes
 from .attributes import sgr
 from .colours import change_colours
 from .emulator import Emulator
+from .parser import Numbers
 from .rectangles import checksum
 
 #: Name and version of the emulated terminal, not of the package: programs adapt to it.
 _NAME = "ptyctl(1)"
-#: VT level from which on modes can be queried.
+#: Lowest VT level at which modes can be queried.
 _DECRQM_LEVEL = 3
 _CELL_WIDTH, _CELL_HEIGHT = 8, 16
 #: By name of a capability in hexadecimal digits: its value in the same form. 256 colours (`Co`, `colors`).
 _CAPABILITIES = {"436F": "323536", "636F6C6F7273": "323536"}
 
-Numbers = tuple[int, ...]
 Response = Callable[[Emulator, Numbers], None]
 
 

@@ -14,8 +14,7 @@ from . import modes
 from .attributes import Style, restyled
 from .cells import width
 from .emulator import Emulator
-
-Numbers = tuple[int, ...]
+from .parser import Numbers
 
 _LEVEL = 4
 #: The most expensive function, a checksum, takes this many times as long for a cell as a copy.
