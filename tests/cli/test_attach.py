@@ -15,7 +15,7 @@ from fixtures.daemons import daemon_pid, end_daemon
 from fixtures.servers.programs import require_program
 from fixtures.tmux.person import ENDED, RESTORED, Person
 from fixtures.tmux.server import running_tmux
-from ptyctl.cli.attach.status_row import AttachStatus, format_status
+from ptyctl.cli.attach.local_terminal import AttachStatus, format_status
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.cli.command_line import PROGRAM, attach_pid, lock_as, open_local, ptyctl, screen_rows, terminal_environment
 

@@ -14,13 +14,11 @@ from ptyctl.api.controller import Controller
 from ptyctl.api.errors import PtyctlError
 from ptyctl.api.operator import WatchItem, WatchRequest
 from ptyctl.cli.names import name_holder
-from ptyctl.core.escape_commands import EscapeCommand, EscapeCommandReader
 from ptyctl.core.screen import ScreenModel
 
-from . import status_row
-from .keyboard import Keyboard
+from .keyboard import EscapeCommand, EscapeCommandReader, Keyboard
 from .lease import AttachLease
-from .local_terminal import LocalTerminal
+from .local_terminal import HELP, AttachStatus, LocalTerminal, format_status, render_row
 
 #: Minimum time between two frames.
 _FRAME_INTERVAL_S = 0.01
@@ -147,7 +145,7 @@ class Attachment:
         return event.get("type") not in _NEW_TERMINAL_EVENTS
 
     async def _report_takeover(self, task_id: str, reason: str) -> None:
-        """Tell the user who took the lock, once input is stopped; an event that is older than our lock says nothing."""
+        """Show the user who took the lock, once input is stopped. An event that is older than our lock is ignored."""
         await self._lease.renew()
         if not self._lease.held:
             self.show_message(f"{task_id} took the lock from you: {reason}")
@@ -175,7 +173,7 @@ class Attachment:
         if command == "detach":
             self.detach()
         elif command == "help":
-            self.show_message(status_row.HELP, 2 * _MESSAGE_S)
+            self.show_message(HELP, 2 * _MESSAGE_S)
         elif command == "lock":
             self._start_call(self._lease.release() if self._lease.held else self._lease.acquire())
         elif self._lease.held:
@@ -233,8 +231,8 @@ class Attachment:
     def _render(self, state: WatchItem) -> bytes:
         cols, rows = self._visible_size()
         frame = self._model.frame(cols, rows)
-        text = status_row.format_status(
-            status_row.AttachStatus(
+        text = format_status(
+            AttachStatus(
                 name=self._name,
                 lock_holder=name_holder(state.lock_holder, state.lock_principal),
                 has_lock=self._lease.held,
@@ -244,7 +242,7 @@ class Attachment:
                 message=self._message,
             )
         )
-        row = status_row.render_row(text, cols) if self._has_status_row(self._terminal.size()[1]) else None
+        row = render_row(text, cols) if self._has_status_row(self._terminal.size()[1]) else None
         if self._status and row is None:
             frame = dataclasses.replace(frame, title=text)
         return self._terminal.render(frame, row, takes_input=self._lease.held)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 from dataclasses import dataclass
 
 from ptyctl.api.errors import PtyctlError
@@ -14,7 +12,7 @@ from ptyctl.daemon.errors import DaemonConnectionLost
 
 from .attachment import Attachment
 from .lease import AttachLease
-from .local_terminal import LocalTerminal
+from .local_terminal import LocalTerminal, terminal_signals
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +86,5 @@ def _make_attachment(
 
 
 async def _run(attachment: Attachment, *, wait_for_lock: bool) -> str:
-    loop = asyncio.get_running_loop()
-    handlers = {
-        **dict.fromkeys((signal.SIGTERM, signal.SIGHUP, signal.SIGINT), attachment.detach),
-        signal.SIGWINCH: attachment.handle_resize,
-        signal.SIGCONT: attachment.handle_continue,
-    }
-    for number, handler in handlers.items():
-        loop.add_signal_handler(number, handler)
-    try:
+    with terminal_signals(on_end=attachment.detach, on_resize=attachment.handle_resize, on_continue=attachment.handle_continue):
         return await attachment.run(wait_for_lock=wait_for_lock)
-    finally:
-        for number in handlers:
-            loop.remove_signal_handler(number)

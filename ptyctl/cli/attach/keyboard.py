@@ -1,4 +1,4 @@
-"""Keyboard input of an attached terminal: queued, and written to the session in order."""
+"""Keyboard input of an attached terminal: escape commands such as `~.`, and the queue of input to the session."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import asyncio
 import base64
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import PtyctlError
 from ptyctl.api.io import IoRequest
-from ptyctl.core.control_sequences import ETX, LF
+from ptyctl.core.control_sequences import CR, ETX, LF
 
 _INTERRUPT = re.compile(rb"(\x03)")
 
@@ -61,3 +61,45 @@ def _write_fields(part: bytes) -> dict[str, Any]:
     except UnicodeDecodeError:
         pass
     return {"data": base64.b64encode(part).decode(), "encoding": "base64"}
+
+
+EscapeCommand = Literal["detach", "help", "lock", "break"]
+
+_TILDE = ord("~")
+_COMMANDS: dict[int, EscapeCommand] = {ord("."): "detach", ord("?"): "help", ord("w"): "lock", ord("B"): "break"}
+
+
+class EscapeCommandReader:
+    """Splits input into bytes to type and commands; the result does not depend on how the input is split.
+
+    `~~` is a literal `~`; before any other character `~` is literal too.
+    """
+
+    def __init__(self) -> None:
+        self._at_line_start = True
+        self._after_tilde = False
+
+    def feed(self, data: bytes) -> list[bytes | EscapeCommand]:
+        """Return typed bytes and commands in order. A tilde at the end is held back if it may begin a command."""
+        items: list[bytes | EscapeCommand] = []
+        typed = bytearray()
+        for byte in data:
+            if self._after_tilde:
+                self._after_tilde = False
+                command = _COMMANDS.get(byte)
+                if command is not None:
+                    items += [bytes(typed), command] if typed else [command]
+                    typed.clear()
+                    continue
+                if byte != _TILDE:
+                    typed.append(_TILDE)
+            elif byte == _TILDE and self._at_line_start:
+                self._after_tilde = True
+                continue
+            typed.append(byte)
+            self._at_line_start = byte in CR + LF
+        return [*items, bytes(typed)] if typed else items
+
+    def restart_line(self) -> None:
+        """Treat the next byte as the first of a line, because the last bytes were not sent."""
+        self._at_line_start = True

@@ -1,14 +1,16 @@
-"""The terminal of the user who attaches: raw mode while attached, restored afterwards."""
+"""The terminal of the user who attaches: raw mode while attached, restored afterwards; the status row."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import termios
 import tty
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
@@ -84,3 +86,70 @@ class LocalTerminal:
         except OSError:  # the terminal has closed
             data = b""
         on_input(data)
+
+
+@contextmanager
+def terminal_signals(
+    *, on_end: Callable[[], None], on_resize: Callable[[], None], on_continue: Callable[[], None]
+) -> Iterator[None]:
+    """Handle signals of the terminal in the event loop.
+
+    Args:
+        on_end: called on SIGINT, SIGTERM, and SIGHUP, which reports a closed terminal.
+        on_resize: called on SIGWINCH.
+        on_continue: called on SIGCONT, after the shell may have changed the terminal (`fg`).
+    """
+    loop = asyncio.get_running_loop()
+    handlers = {
+        **dict.fromkeys((signal.SIGTERM, signal.SIGHUP, signal.SIGINT), on_end),
+        signal.SIGWINCH: on_resize,
+        signal.SIGCONT: on_continue,
+    }
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
+    try:
+        yield
+    finally:
+        for number in handlers:
+            loop.remove_signal_handler(number)
+
+
+HELP = "at the beginning of a line: ~. detach  ~w take or release the lock  ~B BREAK  ~~ types ~"
+
+
+@dataclass(frozen=True, slots=True)
+class AttachStatus:
+    """What the status row shows. Sizes are (columns, rows); a message replaces the rest."""
+
+    name: str
+    lock_holder: str
+    has_lock: bool
+    waiting: bool
+    session_size: tuple[int, int]
+    visible_size: tuple[int, int]
+    message: str = ""
+
+
+def format_status(status: AttachStatus) -> str:
+    """Return the text of the row, without control characters that names may contain."""
+    return "".join(filter(str.isprintable, status.message or _format_state(status)))
+
+
+def render_row(text: str, cols: int) -> str:
+    """Return the row in reverse video, `cols` wide."""
+    return f"\x1b[7m{f' {text}'[:cols].ljust(cols)}\x1b[m"
+
+
+def _format_state(status: AttachStatus) -> str:
+    parts = [status.name, _format_lock(status)]
+    if status.session_size[0] > status.visible_size[0] or status.session_size[1] > status.visible_size[1]:
+        parts.append("part of {}x{}".format(*status.session_size))
+    return " | ".join([*parts, "~? help"])
+
+
+def _format_lock(status: AttachStatus) -> str:
+    if status.has_lock:
+        return "you have the lock"
+    if status.waiting:
+        return f"waiting for the lock of {status.lock_holder}" if status.lock_holder else "waiting for the lock"
+    return f"locked by {status.lock_holder}" if status.lock_holder else "not locked; ~w takes the lock"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.core.escape_commands import EscapeCommandReader
+from ptyctl.cli.attach.keyboard import EscapeCommandReader
 
 TYPED = st.lists(st.sampled_from([b"~", b".", b"?", b"w", b"B", b"\r", b"\n", b"a", "é".encode(), b"\x1b[A"]), max_size=20)
 
