@@ -2,11 +2,11 @@
 
 Output: `normaliser.py` converts raw bytes to spool text, `spool.py` holds it, `search.py` matches patterns on it, `renderer.py`
 makes the text a person reads, `screen/` emulates a terminal, `sanitizer.py` protects viewers, `secret_masker.py` hides secrets,
-`recording.py` exports recordings. `control_sequences.py` defines the grammar that they share.
+`echo_masker.py` those that are echoed. `session_export.py` exports recordings. `control_sequences.py` defines the grammar that
+they share.
 
-Commands: `marks.py` and `marker.py` (ends of commands in shells), `prompt.py`, `echo.py` and `device_profile.py` (devices),
-`shells.py`. Sessions: `states.py`, `lease.py`. Access: `principal.py`. Input: `keys.py`,
-`escape_commands.py`. Serialization: `json_lines.py`.
+Commands: `marks.py` and `marker.py` (ends of commands in shells), `echo.py` (devices), `shells.py`. Sessions: `states.py`,
+`lease.py`, `limits.py`. Access: `principal.py`. Input: `keys.py`, `unfinished_line.py`. Serialization: `json_lines.py`.
 
 Imports only `ptyctl.api` for errors. Start with `normaliser.py` and `screen/model.py`.
 """

@@ -6,12 +6,18 @@ import json
 import re
 from typing import Any
 
+from pydantic_core import PydanticSerializationError, to_json
+
 #: Longest line accepted from a client: room for a long paste, and a bound on the time that its decoding blocks the event loop.
 MAX_LINE_BYTES = 1024 * 1024
+#: Longest line accepted from a daemon.
+MAX_REPLY_LINE_BYTES = 64 * 1024 * 1024
 #: Most bytes of a request outside its strings. Each few of them become an object: decoding more would block the event loop.
 MAX_STRUCTURE_BYTES = 64 * 1024
 #: Longer integers, which Python's int() rejects, become an infinite float: validation reports the field.
 _MAX_DIGITS = 4300
+#: The id of a JSON-RPC request.
+CallId = int | str
 #: The id of a JSON-RPC message is searched in this much of its begin and of its end.
 ID_SEARCH_BYTES = 4096
 _ID = rb'"id"\s*:\s*(-?[0-9]{1,40}|"(?:[^"\\]|\\.){0,1000}+")\s*'
@@ -21,8 +27,18 @@ _ID_AT_END = re.compile(rb"(?<!\\)" + _ID + rb"(?:,\s*" + _SHORT_MEMBER + rb")*+
 
 
 def encode(value: Any) -> bytes:
-    """Return the value as one line, with its newline."""
-    return json.dumps(value, separators=(",", ":")).encode() + b"\n"
+    """Return the value as one line, with its newline.
+
+    `to_json` encodes the text of a long reply in a third of the time of `json`, and `json` the lone surrogates that it refuses.
+    U+2028 and U+2029 are escaped, because some clients end lines there.
+    """
+    try:
+        line = to_json(value)
+        if b"\xe2" in line:  # a search for one byte is fast
+            line = line.replace(b"\xe2\x80\xa8", rb"\u2028").replace(b"\xe2\x80\xa9", rb"\u2029")
+        return line + b"\n"
+    except PydanticSerializationError:
+        return json.dumps(value, separators=(",", ":")).encode() + b"\n"
 
 
 def decode(line: bytes) -> Any:

@@ -93,6 +93,19 @@ class Leases:
         """Take over the state of an earlier process; fences continue from `fence`."""
         self._lease, self.fence = lease, fence
 
+    def renew_fence(self, fence: int, now: float) -> None:
+        """Give the active lease and all further ones greater fences than `fence`. Raises as `store`; nothing changes then."""
+        lease, fence = self.current(now), max(self.fence, fence)
+        if lease is not None:
+            self._lease = self._stored(Lease(lease.holder, lease.expires_at, fence + 1))
+            fence += 1
+        self.fence = fence
+
+    def revoke(self, now: float) -> None:
+        """End the lease, if there is one: another process grants leases now."""
+        self.current(now)
+        self._end("taken_over", now)
+
     def current(self, now: float) -> Lease | None:
         """Return the active lease."""
         if self._lease is not None and self._lease.expires_at <= now:

@@ -44,6 +44,9 @@ class Limit(NamedTuple):
 
 _END_CALLS = "wait until calls in progress have returned, or cancel them"
 _END_WATCHES = "end watches that are not needed"
+_ANSWER = "wait until some are answered"
+_LOG_OUT = "log out where it is not needed"
+_REMEMBERED = "repeat a call soon after its answer was lost"
 _DISCONNECT = "disconnect clients that are not needed, or share one connection"
 
 #: Every limit, with its default.
@@ -52,16 +55,39 @@ LIMITS = {
     for limit in (
         Limit("max_sessions", 400, "sessions are open", NextStep.CLOSE_SESSIONS),
         Limit("max_connections", 1000, "clients are connected", _DISCONNECT),
+        Limit("max_http_connections", 1024, "HTTP connections are open", _DISCONNECT),
+        Limit("max_mcp_sessions", 1000, "MCP sessions over HTTP are open", "end sessions that are not needed with DELETE"),
+        Limit("max_web_logins", 1000, "logins in the web console are valid", _LOG_OUT),
+        Limit("max_web_tickets", 100, "tickets for the web console are valid", "use a ticket within a minute"),
+        Limit("max_approval_watches", 100, "watches of approval requests are open", _END_WATCHES),
+        Limit("max_remembered_calls", 4096, "calls are remembered", _REMEMBERED),
+        Limit("max_forwarded_calls", 1024, "calls of other nodes are remembered", _REMEMBERED),
         Limit("max_client_connections", 250, "connections of this process are open", _DISCONNECT),
         Limit("max_client_sessions", 400, "sessions that this client opened are open", NextStep.CLOSE_SESSIONS),
         Limit("max_client_calls", 1000, "calls of this client are in progress", _END_CALLS),
         Limit("max_client_watches", 500, "watches of this client are open", _END_WATCHES),
+        Limit("max_client_searches", 2, "searches of this client run in threads", "wait until earlier searches have returned"),
         Limit("max_client_sockets", 100, "WebSockets of this client are open", "close pages that are not needed"),
+        Limit(
+            "max_socket_subscriptions", 500, "subscriptions of this WebSocket are open", "end subscriptions that are not needed"
+        ),
         Limit("max_client_downloads", 4, "downloads of this client are in progress", "wait until they end, or cancel them"),
+        Limit("max_principal_logins", 50, "logins of this principal are valid", _LOG_OUT),
         Limit("max_principal_checks", 2, "device checks of this principal are in progress", "wait until they end"),
+        Limit(
+            "max_principal_verdicts",
+            64,
+            "long texts of this principal wait for the policy's verdict",
+            "wait until earlier calls with long texts have returned, then repeat the call",
+        ),
+        Limit("max_principal_approvals", 50, "requests of this principal wait for an answer", _ANSWER),
+        Limit("max_session_approvals", 20, "requests of this session wait for an answer", _ANSWER),
         Limit("max_session_calls", 2000, "calls are in progress in this session", _END_CALLS),
         Limit("max_session_watches", 1000, "watches of this session are open", _END_WATCHES),
         Limit("max_session_observers", 1000, "tasks read this session", "use one task_id"),
+        Limit(
+            "max_session_searches", 1, "searches in this session run in threads", "wait until earlier searches have returned"
+        ),
         Limit("max_session_queue", 1000, "tasks wait for the lock of this session", "ask again later, or use another session"),
     )
 }

@@ -8,6 +8,7 @@ sequence.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -44,6 +45,8 @@ _RESERVED = re.compile(
     r"begin|end|and|or|not|nocorrect|noglob)(?:$|[ ;])"
 )
 _PLAIN_LIMIT = 1000
+#: The size of one paste in zsh: at most 4 KB in UTF-8, which a terminal takes in one write, and mostly one SSH packet.
+_ZSH_PASTE_CHARACTERS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +139,28 @@ def is_typable(command: str) -> bool:
     return _PLAIN.fullmatch(command) is not None and not _RESERVED.search(command)
 
 
-def as_paste(line: str, bracketed: bool) -> str:
-    """Return the line as it is typed: with several lines, as a bracketed paste if the line editor supports it."""
-    return f"{PASTE_BEGIN.decode()}{line}{PASTE_END.decode()}" if bracketed and "\n" in line else line
+def as_paste(line: str, bracketed: bool, dialect: Dialect = "posix") -> str:
+    """Return the line as it is typed: with several lines, as a bracketed paste if the line editor supports it.
+
+    In zsh, as several pastes of whole rows, each of which is sent at once: zsh ends a paste in which no byte arrives for its
+    KEYTIMEOUT (0.4 s), and takes the rest for keys. The second and later ones begin with a line feed, so that no widget takes
+    one for a URL.
+    """
+    if not bracketed or "\n" not in line:
+        return line
+    pastes = [line] if dialect != "zsh" else _grouped(re.split(r"(?=\n)", line))
+    return "".join(f"{PASTE_BEGIN.decode()}{paste}{PASTE_END.decode()}" for paste in pastes)
+
+
+def _grouped(rows: list[str]) -> Iterator[str]:
+    """Join rows into texts of at most `_ZSH_PASTE_CHARACTERS`, or of one row."""
+    begin = size = 0
+    for number, row in enumerate(rows):
+        if size and size + len(row) > _ZSH_PASTE_CHARACTERS:
+            yield "".join(rows[begin:number])
+            begin, size = number, 0
+        size += len(row)
+    yield "".join(rows[begin:])
 
 
 def shell_probe(left: int, right: int) -> tuple[str, str]:

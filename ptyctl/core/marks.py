@@ -1,12 +1,16 @@
 """In-band marks: a private OSC sequence with which a shell reports its prompt and the begin and end of commands.
 
-    OSC 7717 ; nonce ; counter ; P ; status ; ts ; cwd      the prompt follows
-    OSC 7717 ; nonce ; counter ; B [ ; command ]            a command line starts to run
-    OSC 7717 ; nonce ; counter ; E ; status                 the command line has ended
+    OSC 7717 ; nonce ; counter ; P ; status [+] [, line] ; ts [, keys] ; cwd  the prompt follows
+    OSC 7717 ; nonce ; counter ; L [; line]                                   the line editor waits for a key
+    OSC 7717 ; nonce ; counter ; B [ ; command ]                              a command line starts to run
+    OSC 7717 ; nonce ; counter ; E ; status                                   the command line has ended
 
 Terminals do not display them. The nonce belongs to the session and the counter grows, so replayed output has no effect. In a
 begin mark sent by a command marker (`marker.py`), the previous status takes the place of the command. `ts` is epoch ms, or
-empty if the shell has no clock. `cwd` and `command` are percent-encoded where necessary; a long command is truncated.
+empty if the shell has no clock. `keys` are bindings that a start-up file has changed (`ptyctl/policy/key_bindings.py`).
+`line` is text that the shell has put behind the prompt (`print -z` of zsh, a line that was put aside); it is empty if the text
+is long or not known. With `+`, hooks of the shell may put more text there before it reads: an L mark follows with the whole
+text. `line`, `keys`, `cwd` and `command` are percent-encoded where necessary; a long command is truncated.
 """
 
 from __future__ import annotations
@@ -16,14 +20,17 @@ import re
 from typing import Literal, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-MarkKind = Literal["prompt", "begin", "end"]
+MarkKind = Literal["prompt", "line", "begin", "end"]
 
 OSC_NUMBER = b"7717"
 SENTINEL = b"__FWS_PROMPT__"
+#: A counter that is this much larger than the last one was not sent by the shell, which counts up to 5 for each command.
+_MAX_STEP = 100_000
 #: The payload of a mark, with the fields of each kind.
 _MARK = re.compile(
     OSC_NUMBER + rb";(?P<nonce>[^;]*);(?P<counter>[0-9]{1,15});"
-    rb"(?:P;(?P<prompt>[0-9]{1,15});(?P<ts>[^;]*);(?P<cwd>.*)|B(?:;(?P<command>.*))?|E;(?P<end>[0-9]{1,15}))",
+    rb"(?:P;(?P<prompt>[0-9]{1,15})(?P<follows>\+?)(?:,(?P<line>[^;]*))?;(?P<ts>[^;,]*)(?:,(?P<keys>[^;]*))?;(?P<cwd>.*)"
+    rb"|L(?P<filled>;[^;]*)?|B(?:;(?P<command>.*))?|E;(?P<end>[0-9]{1,15}))",
     re.DOTALL,
 )
 
@@ -32,7 +39,9 @@ class Mark(NamedTuple):
     """A mark sent by a shell.
 
     `status` is an exit status in prompt and end marks, `cwd` a path in bytes, and `command` the command line if the shell
-    reports it.
+    reports it. `keys` are the bindings that a prompt mark reports; None for a mark that was not read from a shell. `line` is
+    the text that the shell has put into the line: empty if the text is not known, None if there is none. `line_follows` is
+    whether it may put more text there, which a line mark reports.
     """
 
     nonce: str
@@ -42,6 +51,9 @@ class Mark(NamedTuple):
     ts: int | None = None
     cwd: bytes | None = None
     command: bytes | None = None
+    keys: str | None = None
+    line: bytes | None = None
+    line_follows: bool = False
 
     @property
     def directory(self) -> str | None:
@@ -60,7 +72,7 @@ class PlacedMark(NamedTuple):
 
 
 class MarkReader:
-    """Accepts the marks of one session. Each source has a nonce and a counter; a mark must be newer than the last one."""
+    """Accepts the marks of one session. Each source has a nonce and a counter, which must be a little larger than the last."""
 
     def __init__(self, *nonces: str) -> None:
         self._last = {nonce.encode(): 0 for nonce in nonces}
@@ -81,21 +93,31 @@ class MarkReader:
         found = _MARK.fullmatch(payload)
         if found is None:
             return None
-        source, number, prompt, time, cwd, command, end = found.groups()
+        source, number, prompt, follows, line, time, keys, cwd, filled, command, end = found.groups()
         last, counter = self._last.get(source), int(number)
-        if last is None or counter <= last:
+        if last is None or not last < counter <= last + _MAX_STEP:
             return None
         self._last[source], nonce = counter, source.decode()
         if prompt is not None:
             ts = int(time) if time.isdigit() and len(time) < 16 else None
-            return Mark(nonce, counter, "prompt", int(prompt), ts, unquote_to_bytes(cwd))
+            bindings = unquote_to_bytes(keys or b"").decode("utf-8", "replace")
+            text = None if line is None else unquote_to_bytes(line)
+            status, directory = int(prompt), unquote_to_bytes(cwd)
+            return Mark(nonce, counter, "prompt", status, ts, directory, None, bindings, text, line_follows=follows != b"")
         if end is not None:
             return Mark(nonce, counter, "end", int(end))
+        if payload[found.end("counter") + 1 :][:1] == b"L":
+            return Mark(nonce, counter, "line", line=None if filled is None else unquote_to_bytes(filled[1:]))
         return Mark(nonce, counter, "begin", command=None if command is None else unquote_to_bytes(command))
 
     def next_counter(self, nonce: str) -> int:
         """Return a counter newer than all marks of this source."""
         return self._last[nonce.encode()] + 1
+
+
+def with_line(prompt: Mark | None, mark: Mark) -> Mark | None:
+    """Return a prompt mark with what a line mark behind it reports."""
+    return None if prompt is None else prompt._replace(line=mark.line, line_follows=False)
 
 
 def format_sentinel(mark: Mark, ts: int) -> bytes:

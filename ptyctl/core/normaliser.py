@@ -30,7 +30,7 @@ from .marks import Mark, MarkReader, PlacedMark, format_sentinel
 #: Limit of a sequence: an unterminated string must not swallow a session.
 SEQUENCE_LIMIT_BYTES = 1 << 20
 
-#: Blanks of a run that pass at once, so that a prompt is complete when it is shown. The others wait for what follows the run.
+#: Blanks of a run that pass at once, so that a prompt is complete when it is shown. The others are held until the run ends.
 PASSED_BLANKS = 8
 #: A longer run passes whole: no terminal is wider.
 BLANKS_LIMIT = 1024
@@ -187,7 +187,7 @@ class Normaliser:
         return data[: found.start()]
 
     def _continue_sequence(self, data: bytes) -> bytes:
-        """Continue the held sequence. Return the bytes to process: it and what follows, or the rest of one given up."""
+        """Continue the held sequence. Return the bytes to process: it and the later bytes, or the rest of one given up."""
         room = SEQUENCE_LIMIT_BYTES - len(self._sequence)
         end = _ENDS.get(self._sequence[1], _ESCAPE_END)
         found = end.search(data, 0, room)

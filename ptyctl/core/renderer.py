@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from wcwidth import wcwidth
 
-from .character_sets import SPECIAL_GRAPHICS
+from .character_sets import SPECIAL_GRAPHICS, ZERO_WIDTH_JOINER
 from .control_sequences import (
     CSI_BODY,
     CSI_FINAL,
@@ -43,8 +43,8 @@ _PARTIAL = re.compile(
 #: The bodies of sequences by their introducer; those not listed are escape sequences.
 _BODIES = {"[": re.compile(CSI_BODY), "]": re.compile(OSC_BODY), **dict.fromkeys("PX^_", re.compile(STRING_BODY))}
 _ESCAPE_BODY = re.compile(ESCAPE_BODY)
-#: Width in which a single line is rendered: no line that is examined is longer.
-_LINE_WIDTH = 4096
+#: Longest line that is examined for a prompt or as a log line, with what a line editor paints on it.
+EXAMINED_LINE_BYTES = 4096
 _TOKEN = re.compile(
     rf"(?P<text>[^\x08-\x0f\x1b{_RESIZE}]+)|{_RESIZE}"  # with controls that do nothing
     rf"|\x1b\[(?P<private>\??)(?P<args>[0-9;]*+)[\x20-\x3f]*+(?P<final>{CSI_FINAL})"
@@ -55,6 +55,12 @@ _TOKEN = re.compile(
 _NARROW_CHARACTERS = r"!-~\x80-\u02ff\u0384-\u038a\u03a3-\u0482\u048a-\u052f\u05d0-\u05ea\u0620-\u064a\u2500-\u257f\ufffd"
 _NARROW = re.compile(rf"[ {_NARROW_CHARACTERS}]+")
 _NARROW_RUN = re.compile(rf"[{_NARROW_CHARACTERS}]+| +")
+#: The most frequent characters of two columns.
+_WIDE_CHARACTERS = r"\u3041-\u3096\u30a1-\u30fa\u3400-\u4dbf\u4e00-\ua48c\uac00-\ud7a3\uff01-\uff60"
+_CELL_PARTS = re.compile(
+    rf"(?P<narrow>[ {_NARROW_CHARACTERS}]+(?![\u0300-\u036f]))|(?P<cluster>[ {_NARROW_CHARACTERS}][\u0300-\u036f]+)"
+    rf"|(?P<wide>[{_WIDE_CHARACTERS}]+)|(?P<other>[\s\S])"
+)
 _NO_CONTROLS = dict.fromkeys((*range(8), *range(0x10, 0x20), 0x7F))
 _ALTERNATE_SCREEN = {"47", "1047", "1049"}
 _TAB_WIDTH = 8
@@ -65,13 +71,12 @@ _JOINED_ROWS = 64
 #: An incomplete line is held back up to this length (characters), and an incomplete string sequence up to this one.
 _LINE_LIMIT = 1024
 _STRING_LIMIT = 1 << 20
-#: A cell that was never written or was erased: a blank within a line, nothing at its end.
+#: A cell that was never written or was erased: a blank within a line, nothing after the last character.
 _VOID = "\2"
 #: The second column of a wide character, or a column that a tab skipped.
 _FILLER = "\0"
-#: The last column of a row in which a wide character did not fit.
+#: The last column of a row that had no room for a wide character.
 _PAD = "\1"
-_ZWJ = "\u200d"
 
 
 def render(data: bytes, width: int, resizes: Sequence[tuple[int, int]] = (), *, alternate: bool = False) -> str:
@@ -99,7 +104,7 @@ def plain_text(data: bytes) -> str | None:
 
 def render_line(line: bytes) -> str:
     """Return one line as a terminal of 4096 columns shows it, for example without an erased pager prompt."""
-    return render(line, _LINE_WIDTH, alternate=True) if _LINE_CONTROL.search(line) else line.decode("utf-8", "replace")
+    return render(line, EXAMINED_LINE_BYTES, alternate=True) if _LINE_CONTROL.search(line) else line.decode("utf-8", "replace")
 
 
 class WidthHistory:
@@ -159,7 +164,7 @@ class UnboundedScreen:
         return "\n".join(line if isinstance(line, str) else _joined(line) for line in self._lines[:end])
 
     def unchanging_lines(self) -> str:
-        """Return the lines above the cursor, without those that the cursor is known to return to."""
+        """Return the lines above the cursor, without those that the cursor certainly returns to."""
         end = max(min(self.y, len(self._lines) - 1 - self.redrawn), 0)
         return self.text(end) + "\n" if end else ""
 
@@ -294,7 +299,7 @@ class UnboundedScreen:
         found = (_NARROW if appending and not self._erasing else _NARROW_RUN).match(text, at, at + room)
         if found is None or not self.autowrap:
             return 0
-        if 0 < self.x <= len(line) and line[self._cell_begin(line, self.x - 1)].endswith(_ZWJ):
+        if 0 < self.x <= len(line) and line[self._cell_begin(line, self.x - 1)].endswith(ZERO_WIDTH_JOINER):
             return 0
         run: str | list[str] = found[0]
         if appending:
@@ -393,7 +398,7 @@ class UnboundedScreen:
             return False
         self._fill(line)
         begin = self._cell_begin(line, at)
-        if size and not line[begin].endswith(_ZWJ):
+        if size and not line[begin].endswith(ZERO_WIDTH_JOINER):
             return False
         if line[begin] == "\t":
             self._blank(line, begin)
@@ -579,14 +584,70 @@ def _is_blank(cells: list[str]) -> bool:
 
 
 def _cells(line: str, width: int) -> list[str]:
-    screen = UnboundedScreen(width)
+    """Return the cells of a plain line, as `UnboundedScreen.draw` and `tab` would write them into an empty line."""
     cells: list[str] = []
-    screen._lines[0] = cells
-    for number, piece in enumerate(line.split("\t")):
-        if number:
-            screen.tab()
-        screen.draw(piece)
+    may_join = False
+    for narrow, cluster, wide, other in _CELL_PARTS.findall(line):
+        if may_join:
+            part = narrow or cluster or wide or other
+            joined = "" if part[0].isascii() else cluster or part[0]
+            if joined:
+                _join_last(cells, joined)
+                may_join = joined == ZERO_WIDTH_JOINER
+                narrow, cluster, wide, other = narrow[1:], "", wide[1:], ""
+            elif not other:
+                may_join = False
+        if narrow:
+            cells += narrow
+        elif wide:
+            _append_wide(cells, wide, width)
+        elif cluster:
+            cells.append(cluster)
+        elif other == "\t":
+            column = len(cells) % width
+            if column < width - 1 and (column or not cells):
+                cells += ["\t", *[_FILLER] * (min((column // _TAB_WIDTH + 1) * _TAB_WIDTH, width - 1) - column - 1)]
+                may_join = False
+        elif not other:
+            continue
+        elif (size := wcwidth(other)) > 0:
+            may_join = False
+            if size == 2:
+                _append_wide(cells, other, width)
+            else:
+                cells.append(other)
+        elif size == 0 and cells:
+            _join_last(cells, other)
+            may_join = other == ZERO_WIDTH_JOINER
     return cells
+
+
+def _append_wide(cells: list[str], characters: str, width: int) -> None:
+    """Append wide characters; one that does not fit its row wraps as a whole. With one column none is drawn."""
+    if width < 2:
+        return
+    if len(characters) == 1 and len(cells) % width < width - 1:
+        cells.append(characters)
+        cells.append(_FILLER)
+        return
+    while characters:
+        room = width - len(cells) % width
+        if room == 1:
+            cells.append(_PAD)
+        else:
+            cells += _FILLER.join(characters[: room // 2]) + _FILLER
+            characters = characters[room // 2 :]
+
+
+def _join_last(cells: list[str], text: str) -> None:
+    """Join text to the last cell."""
+    begin = len(cells) - 1
+    while begin and cells[begin] == _FILLER:
+        begin -= 1
+    if cells[begin] == "\t":
+        cells[begin:] = [*[_VOID] * (len(cells) - begin - 1), " "]
+        begin = len(cells) - 1
+    cells[begin] += text
 
 
 def _joined(cells: list[str]) -> str:

@@ -48,10 +48,12 @@ _TOKEN = compile_bytes(
 _ENDS = {b"[": compile_bytes(TERMINAL_CSI_END), b"]": compile_bytes(OSC_END), b"": compile_bytes(TERMINAL_ESCAPE_END)}
 _STRING_END = compile_bytes(STRING_END)
 _INTRODUCER = compile_bytes(TERMINAL_INTRODUCER)
+#: The first byte of a C1 control in UTF-8. Without it in the output, the expressions below would find nothing.
+_C1_LEAD = b"\xc2"
 #: A C1 control in UTF-8. Repeated first bytes belong to it, so that removing one control does not form another.
 _C1 = re.compile(rb"\xc2+[\x80-\x9f]")
 _PARTIAL_C1 = re.compile(rb"\xc2+\Z")
-#: A first byte that is followed by what may be removed: it is no character, and must not form a control with what follows.
+#: A first byte that is followed by what may be removed: it must not form a control with the next bytes.
 _TORN_C1 = re.compile(rb"\xc2+(?=[\x05\x1b])")
 
 #: CSI by private marker, intermediates and final: queries, and sequences that act beyond the screen.
@@ -96,12 +98,19 @@ class TerminalSanitizer:
         """Return the bytes that may pass. A partial sequence at the end is held back."""
         self._note_escapes(data)
         data = self._partial_c1 + data
-        partial = _PARTIAL_C1.search(data)
-        self._partial_c1 = partial[0] if partial else b""
-        data = _TORN_C1.sub(b"", data[: partial.start()] if partial else data).replace(_ENQ, b"")
+        self._partial_c1 = b""
+        if _C1_LEAD in data:
+            data = self._filter_torn_c1(data)
+        data = data.replace(_ENQ, b"")
         if ESC in data or self._partial or self._skip_until:
             data = self._filter_sequences(data)
-        return _C1.sub(b"", data)
+        return _C1.sub(b"", data) if _C1_LEAD in data else data
+
+    def _filter_torn_c1(self, data: bytes) -> bytes:
+        if (partial := _PARTIAL_C1.search(data)) is not None:
+            self._partial_c1 = partial[0]
+            data = data[: partial.start()]
+        return _TORN_C1.sub(b"", data)
 
     def _note_escapes(self, data: bytes) -> None:
         if (last := data.rfind(ESC)) >= 0:

@@ -121,7 +121,7 @@ def _too_complex(field: str, why: str = f"it compiles to more than {MAX_PROGRAM_
 
 
 def line_pattern(pattern: str, field: str) -> Any:
-    """Compile a pattern in which `^` and `$` match at lines. An error shows the pattern as given; see `compile_pattern`."""
+    """Compile a pattern whose `^` and `$` match at lines. An error shows the pattern as given; see `compile_pattern`."""
     try:
         return compile_pattern(f"(?m){pattern}", field)
     except PtyctlError:

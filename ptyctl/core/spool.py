@@ -81,7 +81,7 @@ def last_lines(text: bytes, count: int) -> int:
 
 
 def whole_characters(text: bytes) -> int:
-    """Return the length of `text` without an incomplete UTF-8 character at its end."""
+    """Return the length of `text` without a trailing incomplete UTF-8 character."""
     for back in range(1, min(UTF8_MAX_BYTES, len(text) + 1)):
         byte = text[-back]
         if byte & 0xC0 != 0x80:
@@ -127,7 +127,7 @@ class HiddenRanges(Generic[Text]):
         return min(self._positions[piece] + offset - self._offsets[piece], last)
 
     def offset(self, position: int) -> int:
-        """Return the offset of the byte at a position in `text`; at its end, the end offset of the whole text."""
+        """Return the offset of the byte at a position in `text`; for the length of `text`, the end offset of the whole text."""
         piece = bisect_right(self._positions, position) - 1
         return self._offsets[piece] + position - self._positions[piece]
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from .control_sequences import ESC, PASTE_BEGIN, PASTE_END, compile_bytes
+from collections.abc import Mapping
+
+from .control_sequences import ESC, ETX, PASTE_BEGIN, PASTE_END, compile_bytes
 from .lease import Owner
 
-_CTRL_C = b"\x03"
 _CTRL_U = b"\x15"
 _ENTER = frozenset((b"\r", b"\n"))
 #: NUL follows a CR on Telnet (RFC 854).
@@ -27,14 +28,18 @@ class UnfinishedLine:
         entered_raw: the raw offset when a user last ended a line; -1 if none was ended since `clear`.
         entered_by: the owner that ended it.
         interrupted: whether Ctrl-C ended it.
+        filled: text that the shell has put into the line; empty if it is not known, None if there is none.
         cleared: how often `clear` was called.
+        inputs: how often users typed something.
+        lines: how often users have pressed Enter since `clear`.
     """
 
     def __init__(self) -> None:
         self.raw = self.entered_raw = -1
         self.entered_by: Owner | None = None
         self.interrupted = self._keys = False
-        self.cleared = 0
+        self.filled: bytes | None = None
+        self.cleared = self.inputs = self.lines = 0
         self._owners: dict[Owner, int] = {}
         self._pasting = False
         self._partial = b""
@@ -46,7 +51,7 @@ class UnfinishedLine:
 
     @property
     def untouched(self) -> bool:
-        """Whether users typed nothing at all since `clear`."""
+        """Whether users typed nothing at all since `clear`, nor the shell has put text into the line."""
         return self.raw < 0 and self.entered_raw < 0
 
     @property
@@ -55,9 +60,14 @@ class UnfinishedLine:
         return self._keys or bool(self._partial)
 
     @property
+    def pasting(self) -> bool:
+        """Whether a bracketed paste has begun and not ended."""
+        return self._pasting
+
+    @property
     def characters(self) -> int:
-        """The number of characters typed, without those that a backspace has removed."""
-        return sum(self._owners.values())
+        """The number of characters in the line, without those that a backspace has removed."""
+        return sum(self._owners.values()) + _characters(self.filled or b"")
 
     @property
     def owners(self) -> list[Owner]:
@@ -66,9 +76,11 @@ class UnfinishedLine:
 
     def typed(self, data: bytes, owner: Owner, raw: int, *, command: bool = False) -> None:
         """Take input of a user; `raw` is the offset of the output. `command`: it is the command of a run."""
+        self.inputs += not command
         if self.raw < 0 and ESC not in data and data.endswith(_LINE_ENDS):
             if not command:
                 self.interrupted, self.entered_raw, self.entered_by = False, raw, owner
+                self.lines += sum(data.count(end) for end in _ENTER)
             return
         data = data.replace(b"\0", b"")
         data, self._partial = self._partial + data, b""
@@ -79,13 +91,48 @@ class UnfinishedLine:
             self._begin(owner, raw)
             self._partial = partial[0]
 
+    def fill(self, text: bytes, raw: int) -> None:
+        """The shell has put text into the line; what was typed ahead follows it. `text` is empty if it is not known.
+
+        It stays until a user ends the line: a later prompt may be forged.
+        """
+        self.raw = raw if self.raw < 0 else self.raw
+        self.filled, self._keys = text, True
+
     def answered(self) -> None:
         """The far end has answered the line that was entered last."""
         self.entered_raw, self.entered_by = -1, None
 
+    def state(self) -> dict[str, int]:
+        """Return what `restore` needs; nothing of an untouched line."""
+        if self.untouched:
+            return {}
+        flags = {"keys": int(self.keys), "pasting": int(self._pasting), "interrupted": int(self.interrupted)}
+        numbers = {
+            "raw": self.raw,
+            "entered_raw": self.entered_raw,
+            "lines": self.lines,
+            "characters": sum(self._owners.values()),
+        }
+        return numbers | {name: flag for name, flag in flags.items() if flag}
+
+    def restore(self, state: Mapping[str, int], owner: Owner) -> None:
+        """Continue the line of an earlier process; `owner` typed last, and counts as the only one.
+
+        Raises:
+            KeyError: a number is missing.
+        """
+        self.raw, self.entered_raw, self.lines = state["raw"], state["entered_raw"], state["lines"]
+        self.entered_by = owner if self.entered_raw >= 0 else None
+        self.interrupted, self._pasting = "interrupted" in state, "pasting" in state
+        self._keys = "keys" in state
+        if self.raw >= 0:
+            self._owners = {owner: state["characters"]}
+
     def clear(self) -> None:
         """The far end's line is empty: a prompt was verified, or the terminal was replaced."""
         self.cleared += 1
+        self.lines = 0
         self._reset()
         self.answered()
 
@@ -93,9 +140,10 @@ class UnfinishedLine:
         if token in (PASTE_BEGIN, PASTE_END):
             self._pasting = token == PASTE_BEGIN
             self._begin(owner, raw)
-        elif (token in _ENTER and not self._pasting) or (token == _CTRL_C):
+        elif (token in _ENTER and not self._pasting) or (token == ETX):
             self._end(owner, raw, command)
-            self.interrupted = token == _CTRL_C
+            self.interrupted = token == ETX
+            self.lines += token != ETX and not command
         elif token == _CTRL_U and (command or not self.keys):
             self._reset()
         elif token in _BACKSPACE and not self.keys and not self._pasting:
@@ -108,7 +156,7 @@ class UnfinishedLine:
             self._begin(owner, raw)
             printed = token[0] >= 0x20 and token != b"\x7f"
             self._keys = self._keys or not (printed or self._pasting)
-            self._owners[owner] += sum(byte & 0xC0 != 0x80 for byte in token) if printed or self._pasting else 0
+            self._owners[owner] += _characters(token) if printed or self._pasting else 0
 
     def _begin(self, owner: Owner, raw: int) -> None:
         if self.raw < 0:
@@ -124,5 +172,11 @@ class UnfinishedLine:
     def _reset(self) -> None:
         self.raw = -1
         self._keys = self._pasting = False
+        self.filled = None
         self._partial = b""
         self._owners.clear()
+
+
+def _characters(text: bytes) -> int:
+    """Return the number of characters of UTF-8."""
+    return sum(byte & 0xC0 != 0x80 for byte in text)

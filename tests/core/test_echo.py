@@ -1,4 +1,4 @@
-"""Detection of the end of an echo, for the ways in which line editors display a line."""
+"""Detection of the end of an echo, for each way of line editors to display a line."""
 
 from __future__ import annotations
 

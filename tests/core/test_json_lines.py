@@ -14,7 +14,14 @@ from ptyctl.core import json_lines
 
 
 def test_encode_returns_one_line() -> None:
-    assert json_lines.encode({"text": "größe\n"}) == b'{"text":"gr\\u00f6\\u00dfe\\n"}\n'
+    assert json_lines.encode({"text": "größe\n"}) == '{"text":"größe\\n"}\n'.encode()
+
+
+@given(st.text(st.characters() | st.sampled_from("\u2028\u2029\x85\ud800\\\n\x00"), max_size=20))
+def test_encoded_text_has_one_line_end_and_decodes_to_itself(text: str) -> None:
+    line = json_lines.encode({text: [text]})
+    assert json_lines.decode(line) == {text: [text]}
+    assert not any(end in line.decode().removesuffix("\n") for end in "\n\r\u2028\u2029")
 
 
 @pytest.mark.parametrize("line", [b"nonsense", b"{", b"\xff", b"[" * 100_000])

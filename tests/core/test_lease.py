@@ -249,3 +249,23 @@ class QueueMachine(RuleBasedStateMachine):
 
 QueueMachine.TestCase.settings = settings(max_examples=80, stateful_step_count=40)
 TestQueue = QueueMachine.TestCase
+
+
+def test_renewed_fence_keeps_the_holder_and_is_greater_than_any_before() -> None:
+    leases = Leases()
+    held = leases.acquire(Owner("p", "t"), 10, now=0)
+    leases.renew_fence(1000, now=1)
+    renewed = leases.current(1)
+    assert renewed is not None
+    assert (renewed.holder, renewed.expires_at, renewed.fence) == (held.holder, held.expires_at, 1001)
+    leases.renew_fence(5, now=1)  # a smaller one: fences only grow
+    assert leases.fence == 1002
+
+
+def test_revoked_lease_is_reported_as_taken_over() -> None:
+    leases = Leases()
+    leases.acquire(Owner("p", "t"), 10, now=0)
+    leases.revoke(now=1)
+    assert leases.current(1) is None
+    assert leases.end_of(Owner("p", "t"), 1).reason == "taken_over"
+    leases.revoke(now=2)  # without a lease, nothing

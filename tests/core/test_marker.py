@@ -45,6 +45,15 @@ def test_as_paste_several_lines_are_one_paste() -> None:
     assert as_paste("plain", bracketed=True) == "plain"
 
 
+@given(st.lists(st.text("aö\n", max_size=300)).map("".join))
+def test_as_paste_in_zsh_is_pastes_of_whole_rows(line: str) -> None:
+    typed = as_paste(line, bracketed=True, dialect="zsh")
+    assert typed.replace("\x1b[200~", "").replace("\x1b[201~", "") == line
+    for number, paste in enumerate(typed.removesuffix("\x1b[201~").split("\x1b[201~") if "\n" in line else []):
+        assert paste.startswith("\x1b[200~\n" if number else "\x1b[200~")
+        assert len(paste) <= 1006 or paste.count("\n") <= 1
+
+
 @pytest.mark.parametrize(
     "command",
     [

@@ -168,7 +168,7 @@ WRAPPING = st.sampled_from(
 
 
 def rows_of(line: str, cols: int) -> list[str]:
-    """Return the rows in which a terminal shows a line."""
+    """Return the rows that a line takes on a terminal."""
     rows, column = [""], 0
     for character in line:
         size = max(wcwidth(character), 0)
@@ -255,6 +255,30 @@ def test_render_any_input_does_not_raise(pieces: list[bytes]) -> None:
 @given(st.binary(max_size=200))
 def test_render_output_has_no_controls(raw: bytes) -> None:
     assert not any(character < " " and character not in "\n\t" for character in render(raw, 20))
+
+
+CHARACTERS = [
+    "a",
+    "bc ",
+    " ",
+    "\t",
+    "\u6f22",
+    "ab\u6f22\u5b57",
+    "\u2e3b",
+    "\x85",
+    "\xe9",
+    "e\u0301",
+    "\xe9\u0301\u0302",
+    "\u0301",
+]
+JOINING = ["\u200d", "\U0001f468", "\u200d\U0001f469", "\u2764\ufe0f", "\u05b0", "\U0001f1e6"]
+
+
+@given(st.lists(st.sampled_from(CHARACTERS + JOINING), max_size=14).map("".join), st.integers(1, 20), st.integers(0, 20))
+def test_line_without_controls_is_overwritten_like_a_drawn_one(line: str, width: int, column: int) -> None:
+    """NUL draws nothing, but the line is drawn at once then; the other one is drawn when it changes."""
+    overwritten = f"\r\n\x1b[A\x1b[{column}C!".encode()
+    assert render(line.encode() + overwritten, width) == render(b"\0" + line.encode() + overwritten, width)
 
 
 @given(st.lists(st.sampled_from(["", "word", "a b ", "\ttab"]), max_size=30), st.sets(st.integers(0, 30)))

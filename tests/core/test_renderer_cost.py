@@ -7,7 +7,7 @@ from hypothesis import example, given
 
 from ptyctl.core.renderer import Renderer, render_line
 from tests.core.hostile_output import hostile_output
-from tests.cost import assert_cost
+from tests.cost import assert_cost, lines_of
 
 WIDTH = 120
 SIZE = 2048
@@ -51,3 +51,12 @@ def test_cost_of_controls_does_not_depend_on_the_rows_of_the_line(rows: int, con
     renderer.feed(b"y" * (WIDTH * rows) + b"\x1b[256A" * 4 + b"\r")
     data = controls * (SIZE // len(controls))
     assert_cost(lambda: renderer.feed(data), len(data), lines_per_byte=WIDTH, memory_per_byte=4 * WIDTH)
+
+
+@pytest.mark.parametrize(
+    "line", ["漢" * 60, "e\u0301" * 120, "漢a" * 40, "a\t" * 15, "\U0001f468\u200d\U0001f469" * 30], ids=ascii
+)
+def test_motion_over_plain_lines_of_any_characters_costs_little_for_each(line: str) -> None:
+    renderer = Renderer(WIDTH)
+    renderer.feed(f"{line}\r\n".encode() * 300)
+    assert lines_of(lambda: renderer.feed(b"\x1b[256A\r\n")) < 256 * (20 + 20 * len(line))

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.api import session as api
 from ptyctl.core.states import (
     ApprovalEvent,
     ApprovalState,
@@ -84,11 +83,6 @@ def test_next_mode_every_pair_follows_table_or_raises(mode: TerminalMode, event:
     else:
         with pytest.raises(InvalidTransition, match=f"{mode}.*{event}"):
             next_mode(mode, event)
-
-
-def test_states_and_modes_equal_those_of_replies() -> None:
-    assert set(get_args(SessionState)) == set(get_args(api.State))
-    assert set(get_args(TerminalMode)) == set(get_args(api.Mode))
 
 
 def test_closed_state_has_no_transition() -> None:

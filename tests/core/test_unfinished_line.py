@@ -74,3 +74,70 @@ def test_command_of_a_run_is_no_line_of_a_user() -> None:
     assert (line.empty, line.entered_raw) == (True, -1)
     line.typed(b"show clo", ALICE, 8, command=True)
     assert not line.empty
+
+
+@pytest.mark.parametrize("keys", [b"", b"x\x7f", b"\x15", b"\x7f\x7f\x7f\x7f", b"\x1ba", b"\x1b[200~a\rb"])
+def test_text_of_the_shell_stays_in_the_line_at_each_cut_of_keys(keys: bytes) -> None:
+    for cut in range(len(keys) + 1):
+        line = UnfinishedLine()
+        line.fill("grün".encode(), 7)
+        line.typed(keys[:cut], ALICE, 8)
+        line.typed(keys[cut:], ALICE, 9)
+        assert (line.filled, line.raw, line.keys, line.empty, line.untouched) == ("grün".encode(), 7, True, False, False)
+        assert line.characters >= 4
+
+
+@pytest.mark.parametrize("end", [b"\r", b"\n", b"x\r", b"\x03"])
+def test_text_of_the_shell_is_gone_after_the_end_of_the_line(end: bytes) -> None:
+    line = UnfinishedLine()
+    line.fill(b"", 7)
+    line.typed(end, ALICE, 8)
+    assert (line.filled, line.empty, line.entered_raw) == (None, True, 8)
+
+
+def test_text_typed_ahead_of_text_of_the_shell_keeps_its_owner_and_offset() -> None:
+    line = typed(b"", b"ab")
+    line.fill(b"foo", 7)
+    assert (line.raw, line.owners, line.characters) == (1, [ALICE], 5)
+    line.clear()
+    assert (line.filled, line.untouched) == (None, True)
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"), [(b"a\n", 1), (b"a\nb\n", 2), (b"a\rb", 1), (b"\x1b[A\r", 1), (b"a\x03\r", 1), (b"a", 0)]
+)
+def test_lines_that_users_entered_are_counted_at_each_cut(data: bytes, lines: int) -> None:
+    for cut in range(len(data) + 1):
+        line = typed(data[:cut], data[cut:])
+        line.typed(b"command\n", BOB, 3, command=True)
+        assert line.lines == lines
+        line.clear()
+        assert line.lines == 0
+
+
+KEYS = st.lists(
+    st.sampled_from(
+        [b"a", b"\xc3\xa9", b"\r", b"\n", b"\x03", b"\x15", b"\x7f", b"\x1b[A", b"\x1b", b"\x1b[200~", b"\x1b[201~"]
+    )
+)
+
+
+@given(KEYS)
+def test_restored_line_is_as_it_was(keys: list[bytes]) -> None:
+    line, restored = typed(*keys), UnfinishedLine()
+    if state := line.state():
+        restored.restore(state, ALICE)
+    names = (
+        "raw",
+        "entered_raw",
+        "entered_by",
+        "interrupted",
+        "lines",
+        "empty",
+        "untouched",
+        "keys",
+        "pasting",
+        "characters",
+        "owners",
+    )
+    assert [getattr(restored, name) for name in names] == [getattr(line, name) for name in names]
