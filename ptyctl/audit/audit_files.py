@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from pydantic_core import from_json, to_json
 
 from ptyctl.files import replace_file
 
-from .chain import BROKEN, Head, Verdict, append, encode, end_of, extend, parse, verify
+from .chain import BROKEN, FIRST, Head, Verification, append, encode, end_of, extend, hash_of, parse, verify
 
 _FILE = re.compile(r"\d{4}-\d{2}\.jsonl\Z")
 #: More than the longest row: an incomplete one is in this part of a file's end.
@@ -55,7 +55,7 @@ class AuditFiles:
             lines, head = append([*notes, *rows], head)
             self._write(self.folder / name, lines, head)
 
-    def verify(self) -> Verdict:
+    def verify(self) -> Verification:
         """Verify all rows against each other and the recorded head.
 
         Raises:
@@ -78,6 +78,10 @@ class AuditFiles:
                 row = parse(line)
                 if row is not None:
                     yield row
+
+    def tail(self) -> AuditTail:
+        """Return a reader of new rows."""
+        return AuditTail(self._paths)
 
     def _paths(self) -> list[Path]:
         return sorted(path for path in self.folder.glob("*.jsonl") if _FILE.match(path.name))
@@ -140,6 +144,48 @@ class AuditFiles:
             yield
         finally:
             os.close(descriptor)
+
+
+class AuditTail:
+    """Reads rows in order, from the one after a given row on. It remembers its place in the files."""
+
+    def __init__(self, paths: Callable[[], list[Path]]) -> None:
+        self._paths = paths
+        #: Hash of the row that was returned last, its file, and the end of its line in it.
+        self._at: tuple[str, str, int] | None = None
+
+    def next(self, after: str, limit: int) -> list[bytes]:
+        """Return the next complete lines, without line breaks.
+
+        Args:
+            after: hash of the row before them. If no row has it, the lines begin with the first row.
+
+        Raises:
+            OSError: a file cannot be read.
+        """
+        if self._at is None or self._at[0] != after:
+            self._at = self._find(after)
+        name, offset = self._at[1:] if self._at is not None else ("", 0)
+        lines: list[bytes] = []
+        for path in (path for path in self._paths() if path.name >= name):
+            with path.open("rb") as file:
+                end = file.seek(offset if path.name == name else 0)
+                for line in file:
+                    if len(lines) >= limit or not line.endswith(b"\n"):
+                        return lines
+                    end += len(line)
+                    lines.append(line.removesuffix(b"\n"))
+                    self._at = hash_of(lines[-1]), path.name, end
+        return lines
+
+    def _find(self, after: str) -> tuple[str, str, int] | None:
+        for path in self._paths() if after != FIRST else ():
+            end = 0
+            for line in _lines(path):
+                end += len(line)
+                if hash_of(line.removesuffix(b"\n")) == after:
+                    return after, path.name, end
+        return None
 
 
 def _lines(path: Path, size: int | None = None) -> Iterator[bytes]:

@@ -1,11 +1,13 @@
-"""Writes the audit log from a thread, so that no caller waits for the disk."""
+"""Writes the audit log from a thread, so that no caller waits for the disk; limits rows that clients cause in any number."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Literal
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
@@ -23,6 +25,8 @@ BATCH_S = 0.05
 _RETRY_S = 1.0
 #: Rows that wait for longer count as not writable: the disk hangs (seconds).
 _LATE_S = 5.0
+#: How long a query waits for the rows before it (seconds).
+_QUERY_S = 1.0
 #: How long `close` waits for the last rows (seconds).
 _CLOSE_S = 5.0
 
@@ -84,6 +88,11 @@ class AuditLog:
                 hint="make room there; output can still be read",
             )
 
+    def wait_written(self) -> None:
+        """Wait until the rows are written, at most `_QUERY_S`. Blocks: not for an event loop."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._waiting or self._failure is not None, _QUERY_S)
+
     def close(self) -> None:
         """Write the rows that wait, if the disk takes them, and end."""
         self._closing.set()
@@ -117,6 +126,7 @@ class AuditLog:
                         self._waiting_bytes -= len(row)
                     self._oldest_at = time.monotonic()
                     self._lost -= lost
+                    self._changed.notify_all()
             elif is_last:
                 return
             else:
@@ -139,3 +149,37 @@ class AuditLog:
             return False
         self._failure = None
         return True
+
+
+#: Number of rows in this time (seconds).
+MAX_ROWS = 20
+PERIOD_S = 60.0
+
+
+class LimitedRows:
+    """Records up to 20 rows a minute, and then one with the number of the others. Belongs to an event loop."""
+
+    def __init__(self, record: Callable[..., None], event: str, **common: object) -> None:
+        """Create it. `common` are fields of all rows."""
+        self._record = record
+        self._event = event
+        self._common = common
+        self._seen = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def record(self, **fields: object) -> None:
+        """Record a row, or count it."""
+        self._seen += 1
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(PERIOD_S, self.flush)
+        if self._seen <= MAX_ROWS:
+            self._record(self._event, **self._common, **fields)
+
+    def flush(self) -> None:
+        """Record the number of the rows that were left out, and begin a new minute."""
+        left_out, self._seen = self._seen - MAX_ROWS, 0
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if left_out > 0:
+            self._record(self._event, **self._common, suppressed=left_out)

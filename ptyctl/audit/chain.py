@@ -31,7 +31,7 @@ class Head(NamedTuple):
     hash: str = FIRST
 
 
-class Fault(NamedTuple):
+class ChainFault(NamedTuple):
     """The first row that does not fit.
 
     Attributes:
@@ -45,7 +45,7 @@ class Fault(NamedTuple):
     why: str
 
 
-class Verdict(NamedTuple):
+class Verification(NamedTuple):
     """The result of a verification.
 
     Attributes:
@@ -54,7 +54,7 @@ class Verdict(NamedTuple):
     """
 
     head: Head
-    fault: Fault | None = None
+    fault: ChainFault | None = None
 
 
 def encode(row: Mapping[str, object]) -> bytes:
@@ -75,11 +75,11 @@ def append(rows: Iterable[bytes], head: Head) -> tuple[bytes, Head]:
     for row in rows:
         line = row[:-1] + f',"prev":"{head.hash}"}}'.encode()
         lines += line + b"\n"
-        head = Head(head.rows + 1, _hash(line))
+        head = Head(head.rows + 1, hash_of(line))
     return bytes(lines), head
 
 
-def verify(files: Iterable[tuple[str, Iterable[bytes]]], head: Head | None) -> Verdict:
+def verify(files: Iterable[tuple[str, Iterable[bytes]]], head: Head | None) -> Verification:
     """Verify the chain.
 
     Args:
@@ -96,15 +96,15 @@ def verify(files: Iterable[tuple[str, Iterable[bytes]]], head: Head | None) -> V
             if why is None and head is not None and at.rows >= recorded.rows:
                 why = "the recorded head is before this row: the row was added, or the server was killed as it wrote it"
             if why is not None:
-                return Verdict(at, Fault(file, number, why))
-            at = Head(at.rows + 1, _hash(line.removesuffix(b"\n")))
+                return Verification(at, ChainFault(file, number, why))
+            at = Head(at.rows + 1, hash_of(line.removesuffix(b"\n")))
             if at.rows == recorded.rows and at.hash != recorded.hash:
-                return Verdict(at, Fault(file, number, "its hash is not that of the recorded head"))
+                return Verification(at, ChainFault(file, number, "its hash is not that of the recorded head"))
     if head is None and at.rows:
-        return Verdict(at, Fault(file, number + 1, "the head is missing"))
+        return Verification(at, ChainFault(file, number + 1, "the head is missing"))
     if at.rows < recorded.rows:
-        return Verdict(at, Fault(file, number + 1, f"{recorded.rows - at.rows} rows are missing at the end"))
-    return Verdict(at)
+        return Verification(at, ChainFault(file, number + 1, f"{recorded.rows - at.rows} rows are missing at the end"))
+    return Verification(at)
 
 
 def parse(line: bytes) -> dict[str, Any] | None:
@@ -120,7 +120,7 @@ def end_of(lines: Iterable[bytes]) -> Head:
     """Return the head behind all lines, whether they fit or not."""
     head = Head()
     for line in lines:
-        head = Head(head.rows + 1, _hash(line.removesuffix(b"\n")))
+        head = Head(head.rows + 1, hash_of(line.removesuffix(b"\n")))
     return head
 
 
@@ -130,7 +130,7 @@ def extend(head: Head, lines: Iterable[bytes]) -> tuple[Head, int]:
     for line in lines:
         if _misfit(line, head) is not None:
             break
-        head, size = Head(head.rows + 1, _hash(line.removesuffix(b"\n"))), size + len(line)
+        head, size = Head(head.rows + 1, hash_of(line.removesuffix(b"\n"))), size + len(line)
     return head, size
 
 
@@ -145,5 +145,6 @@ def _misfit(line: bytes, at: Head) -> str | None:
     return None
 
 
-def _hash(line: bytes) -> str:
+def hash_of(line: bytes) -> str:
+    """Return the hash of a row: that of its line without the line break."""
     return hashlib.sha256(line).hexdigest()

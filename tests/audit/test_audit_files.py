@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+import tracemalloc
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ptyctl.audit import audit_files
 from ptyctl.audit.audit_files import AuditFiles
@@ -26,6 +30,50 @@ def test_rows_of_several_months_are_one_chain(tmp_path: Path) -> None:
     assert sorted(path.name for path in files.folder.glob("2*")) == ["2026-11.jsonl", "2026-12.jsonl"]
     assert events(files) == ["a", "b", "c"]
     assert files.verify().fault is None
+
+
+def changed(lines: list[bytes], row: int) -> list[bytes]:
+    return [*lines[:row], lines[row].replace(b'"text":"', b'"text":"\xc3\xa4'), *lines[row + 1 :]]
+
+
+def removed(lines: list[bytes], row: int) -> list[bytes]:
+    return lines[:row] + lines[row + 1 :]
+
+
+def inserted(lines: list[bytes], row: int) -> list[bytes]:
+    return [*lines[:row], lines[row].replace(b'"text":"', b'"text":"\xc3\xa4'), *lines[row:]]
+
+
+@pytest.mark.parametrize("edit", [changed, removed, inserted])
+@given(texts=st.lists(st.text(max_size=3), min_size=1, max_size=6), months=st.integers(1, 3), data=st.data())
+def test_any_one_row_that_was_changed_removed_or_inserted_is_found(
+    tmp_path_factory: pytest.TempPathFactory,
+    edit: Callable[[list[bytes], int], list[bytes]],
+    texts: list[str],
+    months: int,
+    data: st.DataObject,
+) -> None:
+    files = AuditFiles(tmp_path_factory.mktemp("audit"))
+    for number, text in enumerate(texts):
+        files.append([encode({"event": "text", "text": text})], f"2026-{number * months // len(texts) + 1:02}")
+    assert files.verify().fault is None
+    path = data.draw(st.sampled_from(sorted(files.folder.glob("*.jsonl"))))
+    lines = path.read_bytes().splitlines(keepends=True)
+    row = data.draw(st.integers(0, len(lines) - 1))
+    path.write_bytes(b"".join(edit(lines, row)))
+    assert files.verify().fault is not None
+
+
+def test_verification_of_a_large_log_needs_the_memory_of_a_few_rows(tmp_path: Path) -> None:
+    files = AuditFiles(tmp_path / "audit")
+    row = encode({"event": "text", "text": "x" * 1000})
+    files.append([row] * 10_000, "2026-11")
+    tracemalloc.start()
+    try:
+        assert files.verify().head.rows == 10_000
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000  # of 11 MB
+    finally:
+        tracemalloc.stop()
 
 
 def test_clock_that_was_set_back_keeps_the_order(tmp_path: Path) -> None:

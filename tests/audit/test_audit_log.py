@@ -110,3 +110,13 @@ def test_fault_of_any_kind_denies_input(tmp_path: Path, monkeypatch: pytest.Monk
     log.close()
     with pytest.raises(PtyctlError, match="ZeroDivisionError"):
         log.check()
+
+
+def test_rows_are_in_the_file_after_waiting_for_them(tmp_path: Path) -> None:
+    files = AuditFiles(tmp_path)
+    log = AuditLog(files)
+    for number in range(3):
+        log.record("x", number=number)
+        log.wait_written()
+        assert sum(file.read_text().count('"event"') for file in tmp_path.glob("*.jsonl")) == number + 1
+    log.close()

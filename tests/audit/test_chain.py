@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.audit.chain import Fault, Head, append, encode, verify
+from ptyctl.audit.chain import ChainFault, Head, append, encode, verify
 
 rows = st.lists(
     st.fixed_dictionaries({"event": st.text(max_size=5), "ts": st.integers(0, 9)}).map(encode), min_size=1, max_size=8
@@ -16,7 +16,7 @@ def split(data: bytes) -> list[bytes]:
     return data.splitlines(keepends=True)
 
 
-def fault_in(lines: list[bytes], head: Head | None) -> Fault | None:
+def fault_in(lines: list[bytes], head: Head | None) -> ChainFault | None:
     return verify([("2026-11.jsonl", lines)], head).fault
 
 
