@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.servers.programs import require_program
-from ptyctl.policy.typed_line import LineKeys, Piece, TypedLine
+from ptyctl.policy.pending_line import MAX_LINE, LineKeys, PendingLine, Piece
 
 ENTER = b"\r"
 #: Keys that are frequent in what people and agents type, and bytes that begin something longer.
@@ -28,7 +28,7 @@ key_sequences = st.lists(st.sampled_from(KEYS), max_size=30).map(b"".join)
 
 
 def pieces_of(*chunks: bytes, keys: LineKeys | None = None) -> list[Piece]:
-    model = TypedLine(keys) if keys is not None else TypedLine()
+    model = PendingLine(keys) if keys is not None else PendingLine()
     return [piece for chunk in chunks for piece in model.feed(chunk)]
 
 
@@ -99,7 +99,7 @@ def test_line_after_another_key_is_unknown(keys: bytes) -> None:
 
 @pytest.mark.parametrize("key", [b"\x7f", b"\x08", b"\x17", b"\x15", b"\x03"])
 def test_key_without_a_certain_effect_makes_the_line_unknown(key: bytes) -> None:
-    model = TypedLine(LineKeys(erase=frozenset()))
+    model = PendingLine(LineKeys(erase=frozenset()))
     assert [piece.line for piece in model.feed(b"reload" + key + ENTER) if piece.submits] == [None]
 
 
@@ -119,6 +119,8 @@ def test_tab_runs_the_substitutions_of_a_line(line: str, expected: list[str]) ->
     "command",
     [
         "print -z x",
+        "print -f '%s' -z x",
+        'print "-z" x',
         "true; print -nz x",
         "'print' -z x",
         "pushln x",
@@ -156,7 +158,7 @@ def test_line_after_a_command_that_may_fill_it_is_unknown(command: str) -> None:
     ],
 )
 def test_lines_after_changed_keys_stay_unknown(command: str) -> None:
-    model = TypedLine()
+    model = PendingLine()
     list(model.feed(command.encode() + b"\rx"))
     model.confirm()
     assert model.line is None
@@ -190,7 +192,7 @@ def test_line_after_another_command_is_known(command: str) -> None:
 
 
 def test_new_terminal_has_the_usual_keys() -> None:
-    model = TypedLine()
+    model = PendingLine()
     list(model.feed(b"stty kill x\r"))
     model.reset_keys()
     model.clear()
@@ -203,13 +205,13 @@ def test_new_terminal_has_the_usual_keys() -> None:
 def test_key_that_submits_in_the_command_mode_of_vi_is_judged(keys: bytes) -> None:
     *_, last = pieces_of(keys)
     assert (last.submits, last.data, last.line) == (True, keys[-1:], None)
-    model = TypedLine()
+    model = PendingLine()
     list(model.feed(keys[:-1]))
     assert model.may_be_submitted_by(keys[-1:])
 
 
 def test_editor_that_a_key_of_vi_opens_makes_the_line_unreadable() -> None:
-    model = TypedLine()
+    model = PendingLine()
     list(model.feed(b"set -o vi\recho\x1b0"))
     assert (model.is_readable_at(b"#"), model.is_readable_at(b"v")) == (True, False)
 
@@ -220,7 +222,7 @@ def test_part_of_a_key_may_begin_the_command_mode_of_vi() -> None:
 
 
 def test_interrupt_of_typed_text_leaves_the_line_unknown_until_the_screen_shows_it() -> None:
-    model = TypedLine()
+    model = PendingLine()
     list(model.feed(b"re\x03load"))
     assert (model.line, model.typed) == (None, "load")
     model.confirm()
@@ -228,7 +230,7 @@ def test_interrupt_of_typed_text_leaves_the_line_unknown_until_the_screen_shows_
 
 
 def test_line_is_known_again_if_the_screen_shows_what_was_typed_since_a_line_end() -> None:
-    model = TypedLine()
+    model = PendingLine()
     list(model.feed(b"a\t\rshow"))
     assert (model.line, model.typed) == (None, "show")
     model.confirm()
@@ -239,7 +241,7 @@ def test_line_is_known_again_if_the_screen_shows_what_was_typed_since_a_line_end
 
 
 def test_pending_part_of_a_key_makes_the_screen_unreadable() -> None:
-    model = TypedLine()
+    model = PendingLine()
     list(model.feed(b"rel\x1b\x1b"))
     assert not model.is_readable_at(ENTER)
     list(model.feed(b"x"))
@@ -247,7 +249,7 @@ def test_pending_part_of_a_key_makes_the_screen_unreadable() -> None:
 
 
 def test_interrupt_ends_a_paste() -> None:
-    model = TypedLine()
+    model = PendingLine()
     list(model.feed(b"\x1b[200~reload\x03"))
     assert (model.is_pasting, model.line) == (False, None)
 
@@ -258,7 +260,7 @@ def test_quoted_return_leaves_the_line_unknown() -> None:
 
 @pytest.mark.parametrize("key", [b"\x03", b"\x15", ENTER])
 def test_unknown_line_is_known_again_only_after_it_was_cleared(key: bytes) -> None:
-    model = TypedLine()
+    model = PendingLine()
     list(model.feed(b"a\t" + key))
     assert (model.line, model.perhaps_submitted) == (None, key == ENTER)
     model.clear()
@@ -266,7 +268,7 @@ def test_unknown_line_is_known_again_only_after_it_was_cleared(key: bytes) -> No
 
 
 def test_lines_since_the_last_prompt_are_kept_for_the_next_one() -> None:
-    model = TypedLine()
+    model = PendingLine()
     for piece in model.feed(b"for a in 1\rdo reboot\r"):
         if piece.line == "do reboot":
             assert model.continued == "for a in 1\n"
@@ -275,7 +277,7 @@ def test_lines_since_the_last_prompt_are_kept_for_the_next_one() -> None:
 
 
 def test_piece_that_is_not_sent_is_not_taken() -> None:
-    model = TypedLine()
+    model = PendingLine()
     for piece in model.feed(b"reload\rshow\r"):
         if piece.submits:
             break
@@ -339,3 +341,27 @@ def test_known_line_is_what_the_line_editor_of_a_shell_returns(shell: str) -> No
             assert known in (None, read_until(terminal, answer).decode())
 
         check()
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        (b":!ls\x1b", [(b"\x1b", ":!ls")]),
+        (b"\x1b:!ls\x1b", [(b":", ""), (b"\x1b", None)]),
+        (b"\x1b:w x\x1b", [(b":", ""), (b"\x1b", None)]),
+        (b"\x1b[200~:!ls\x1b", [(b"\x1b", ":!ls")]),
+        (b"some text\x1b", []),
+        (b":!ls\x15\x1b", [(b"\x1b", "")]),
+        (b":\x7f\x1b", [(b"\x1b", "")]),
+        (b":\x03\x1b", []),
+        (b":\r\x1b", [(b"\r", ":")]),
+        (b"x" * (MAX_LINE + 1) + b"\x1b", [(b"\x1b", None)]),
+    ],
+)
+def test_escape_behind_a_command_of_vi_may_submit_it_in_an_editor(
+    keys: bytes, expected: list[tuple[bytes, str | None]]
+) -> None:
+    model = PendingLine(is_for_editor=True)
+    assert [(piece.data, piece.line) for piece in model.feed(keys) if piece.submits] == expected
+    at_prompt = PendingLine()
+    assert all(piece.data != b"\x1b" for piece in at_prompt.feed(keys) if piece.submits)

@@ -7,13 +7,16 @@ whose effect depends on the far end, the line is unknown until it is submitted, 
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import re2
 
 from ptyctl.core.control_sequences import PASTE_BEGIN, PASTE_END
+
+from .key_bindings import MAX_KEY, KeyBindings, Macro
 
 #: Longest pending line that is followed, in bytes; a longer one is unknown.
 MAX_LINE = 65_536
@@ -30,6 +33,8 @@ _MAY_SUBMIT = frozenset(b"\x04\x0f\x18\x1a")
 _EDIT_KEY = b"\x18\x05"
 #: Characters that submit the line in the command mode of vi: insert-comment, edit-and-execute, macros.
 _VI_MAY_SUBMIT = frozenset(b"#v@")
+#: Characters that enter the insert mode of vi from the command mode, at once.
+_VI_INSERT = frozenset(b"iIaA")
 #: A key of bash and zsh removes it and submits the line.
 COMMENT = re.compile(r"^\s*#", re.MULTILINE)
 #: The next byte is inserted as it is (bash, zsh, Cisco IOS), a CR too.
@@ -39,16 +44,24 @@ _TAB = 0x09
 #: Discards the line, unless the shell was busy with an earlier key (fish).
 _INTERRUPT = 0x03
 #: Ends of substitutions, which zsh and fish run when Tab is pressed.
-_SUBSTITUTION_ENDS = re.compile(rb"[)`]")
+_SUBSTITUTION_ENDS = (b")", b"`")
+#: What begins a command in vi. Escape runs it in the compatible mode of vim (`x` in `cpoptions`), and discards it elsewhere.
+_VI_COMMAND = b":!"
+_LETTERS_AND_DIGITS = (string.ascii_letters + string.digits).encode()
 _QUOTES = re.compile(rb"[\\'\"]")
 #: A part of a shell's command that the following lines may complete or use.
 _MAY_BE_CONTINUED = re.compile(rb"[\\'\"`({=]|<<|[|&]\s*$|\b(?:for|read|select)\b")
+#: What a line may have if a shell does not read the next line as a separate command, or reads it as a part of a list.
+_HIDES_NEXT_LINE = re.compile(r"[\\'\"`({=#<!]|[|&]\s*$|\b(?:for|while|until|if|case|select|read|function)\b")
 #: RE2 searches lines of any length in linear time.
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
+#: Commands of zsh that put text into the next line.
+_FILLS_NEXT = rb"print\b[^;&|\n]*\s[\"']?-\w*z|pushln\b"
+_FILLS_NEXT_LINE = re2.compile(rb"\b(?:" + _FILLS_NEXT + rb")", _OPTIONS)
 #: Commands of shells that put text into the next line, or read a part of it. The words after `dd` do not begin with `if=`.
 _FILLS_LINE = re2.compile(
-    rb"\b(?:print\s+(?:-\w+\s+)*-\w*z|pushln\b|vared\b|commandline\b|read\s+(?:.*\s)?-\w*[knNdiu]|head\s+(?:.*\s)?-\w*c"
+    rb"\b(?:" + _FILLS_NEXT + rb"|vared\b|commandline\b|read\s+(?:.*\s)?-\w*[knNdiu]|head\s+(?:.*\s)?-\w*c"
     rb"|dd(?:\s+(?:i?|if|(?:[^i\s]|i[^f\s]|if[^=\s])\S*))*\s*$)",
     _OPTIONS,
 )
@@ -62,6 +75,11 @@ _CHANGES_KEYS = re2.compile(
     rb"|\bstty\s(?:[^;&|\n]*\s)?(?:w?erase2?|kill|lnext|reprint|rprnt|eof|eol2?|intr|\w+:\w+:)",
     _OPTIONS,
 )
+
+
+def fills_next_line(command: str) -> bool:
+    """Return whether a command of a shell may put text into the line behind its next prompt."""
+    return _FILLS_NEXT_LINE.search(command.encode("utf-8", "surrogateescape")) is not None
 
 
 class LineKeys(NamedTuple):
@@ -102,10 +120,14 @@ class Piece(NamedTuple):
 
 
 @dataclass
-class TypedLine:
+class PendingLine:
     """The pending line of one far end. Fed with input cut anywhere, it submits the same lines."""
 
     keys: LineKeys = SHELL_KEYS
+    #: What the shell reports of its editor.
+    bindings: KeyBindings = field(default_factory=KeyBindings)
+    #: Whether an editor such as vi may get the input: Escape may submit a command there.
+    is_for_editor: bool = False
     #: What was typed since the last line end. It is the line if that is known.
     _line: bytearray = field(default_factory=bytearray)
     _is_known: bool = True
@@ -117,16 +139,25 @@ class TypedLine:
     _is_escaped: bool = False
     _is_partial: bool = False
     _keys_changed: bool = False
+    #: Whether a command of vi may have begun: other keys than Enter and Ctrl-C may have another effect on it than on a line.
+    _has_vi_command: bool = False
     _continued: bytearray = field(default_factory=bytearray)
     #: Bytes of an escape sequence, or of an editor's key of several bytes, which may be incomplete.
     _sequence: bytearray = field(default_factory=bytearray)
     _is_pasting: bool = False
     _last: int = 0
+    #: The last bytes, for macros.
+    _recent: bytes = b""
 
     @property
     def line(self) -> str | None:
         """The pending line; None if it is unknown."""
         return self._text() if self._is_known and not self._sequence else None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the pending line is known to be empty."""
+        return self._is_known and not self._sequence and not self._line
 
     @property
     def typed(self) -> str | None:
@@ -137,6 +168,11 @@ class TypedLine:
     def continued(self) -> str:
         """The lines submitted since the last prompt, joined: they may be the beginning of the same command."""
         return self._continued.decode("utf-8", "surrogateescape")
+
+    @property
+    def has_continued(self) -> bool:
+        """Whether lines were submitted since the last prompt."""
+        return bool(self._continued)
 
     @property
     def may_be_continued(self) -> bool:
@@ -155,7 +191,8 @@ class TypedLine:
         """
         begin = 0
         for token in _TOKEN.finditer(data):
-            if not self._sequence and not self._is_escaped and token.end() - token.start() > 1:
+            is_text = not (self._sequence or self._is_escaped or self.bindings.may_have_macro)
+            if is_text and token.end() - token.start() > 1:
                 self._insert(token[0])
                 continue
             for place in range(token.start(), token.end()):
@@ -170,35 +207,51 @@ class TypedLine:
 
     def may_be_submitted_by(self, data: bytes) -> bool:
         """Return whether input may submit the line: text without control characters does not, outside a key of several bytes
-        and the command mode of vi.
+        and the command mode of vi, and without macros.
         """
-        return bool(self._sequence) or self._is_escaped or _CONTROL.search(data) is not None
+        in_key = bool(self._sequence) or self._is_escaped or self.bindings.may_have_macro
+        return in_key or _CONTROL.search(data) is not None
 
     def is_readable_at(self, key: bytes) -> bool:
-        """Return whether the screen can show what a key submits: no part of a key waits, and it opens no editor."""
-        opens_editor = key == b"\x05" or (key == b"v" and (self._keys_changed or self._sequence == _ESCAPE))
-        return not self._is_partial and not opens_editor
+        """Return whether the screen can show what a key submits: no part of a key waits, it is no macro and opens no editor.
 
-    def copy(self) -> TypedLine:
+        ^X ^E opens one in bash, and `v` in the command mode of vi, which start-up files of the shell may have turned on.
+        """
+        is_shown = self.bindings.is_complete and self._macro(key[-1]) is None
+        return is_shown and not self._is_partial and key not in (b"\x05", b"v")
+
+    def copy(self) -> PendingLine:
         """Return a copy that can be fed with input which is not sent yet."""
-        return replace(
-            self, _line=bytearray(self._line), _continued=bytearray(self._continued), _sequence=bytearray(self._sequence)
-        )
+        same = PendingLine.__new__(PendingLine)  # dataclasses.replace takes 8 us, which counts for each key
+        same.__dict__.update(self.__dict__)
+        same._line, same._continued, same._sequence = self._line[:], self._continued[:], self._sequence[:]
+        return same
 
     def clear(self) -> None:
         """Clear the line, which continues no earlier one: a prompt was verified, or the terminal was replaced."""
         self._empty()
+        self._has_vi_command = False
         self._is_known = not self._keys_changed
         self.begin_command()
 
     def reset_keys(self) -> None:
-        """Forget changes of the effect of keys: another terminal begins with the usual ones."""
+        """Forget changes of the effect of keys, and macros: another terminal begins with the usual ones."""
         self._keys_changed = False
+        self.bindings = KeyBindings()
 
     @property
     def is_pasting(self) -> bool:
         """Whether a bracketed paste has begun."""
         return self._is_pasting
+
+    def set_bindings(self, bindings: KeyBindings) -> None:
+        """Set what the shell that reads reports of its editor.
+
+        Output can forge a report, so that it only adds: the mode of vi and macros count until another terminal begins, and what
+        a key with two macros submits is not known.
+        """
+        self.bindings = self.bindings.with_report(bindings)
+        self._keys_changed = self._keys_changed or bindings.is_vi is True
 
     def begin_command(self) -> None:
         """Forget the earlier lines: a prompt is shown since the last line end."""
@@ -228,37 +281,79 @@ class TypedLine:
         """Mark the line as unknown: something other than the input may have changed it."""
         self._is_known = self._is_plain = False
 
+    def put_behind_text(self) -> None:
+        """Mark the line as unknown: the far end has put text in front of what is typed."""
+        self._is_known = False
+
+    def _macro(self, byte: int) -> Macro | None:
+        """Return the macro of a key that ends in this byte."""
+        if not self.bindings.macros:
+            return None
+        recent = self._recent + bytes((byte,))
+        return next((macro for key, macro in self.bindings.macros.items() if recent.endswith(key)), None)
+
     def _may_submit(self, byte: int) -> bool:
+        if not self.bindings.is_complete and byte != _INTERRUPT:
+            return True
+        return self._macro(byte) is not None or self._may_submit_without_macro(byte)
+
+    def _may_submit_without_macro(self, byte: int) -> bool:
         if byte in _ENTER:
             return True
-        if self._sequence == _ESCAPE:  # a key with Alt: ESC a submits in zsh
-            return byte not in b"[O\x1b"
+        if self._is_key_with_alt(byte):
+            return True
+        if byte == _ESCAPE[0] and self.is_for_editor:
+            return self._has_vi_command
         if self._is_pasting:
             return False
         if byte == _TAB:
-            return _SUBSTITUTION_ENDS.search(self._line) is not None
+            return any(end in self._line for end in _SUBSTITUTION_ENDS)
         if byte == _EDIT_KEY[1]:
             return self._last == _EDIT_KEY[0]
         return byte in _MAY_SUBMIT or (self._may_be_vi_command() and byte in _VI_MAY_SUBMIT)
 
+    def _is_key_with_alt(self, byte: int) -> bool:
+        """Return whether a key with Alt ends here, which may submit: ESC a does in zsh."""
+        return self._sequence == _ESCAPE and byte not in b"[O\x1b"
+
     def _may_be_vi_command(self) -> bool:
         """Return whether a character may be a command of vi. An editor may take a part of a longer key for Escape."""
+        if self.bindings.is_vi is False and not self._keys_changed:
+            return False
         return self._is_escaped or bool(self._sequence)
 
     def _submitted_by(self, byte: int) -> str | None:
-        if not self._is_known or (self._sequence and byte in b"\r\nv"):
+        if (macro := self._macro(byte)) is not None:
+            return self._submitted_by_macro(macro, byte)
+        if not (self._is_known and self.bindings.is_complete) or (self._sequence and byte in b"\r\nv"):
             return None
         return COMMENT.sub("", self._text()) if self._sequence else self._text()
 
+    def _submitted_by_macro(self, macro: Macro, byte: int) -> str | None:
+        """Return what a macro submits. Output can forge a report, so a key that may submit the line too submits both."""
+        if macro.text is None or not (self._is_known or macro.is_command):
+            return None
+        text = macro.text if macro.is_command else self._text() + macro.text
+        if not self._may_submit_without_macro(byte):
+            return text
+        pending = self._text()
+        is_certain = self._is_known and not any(_HIDES_NEXT_LINE.search(line) for line in (text, pending))
+        return f"{text}\n{pending}" if is_certain and self._is_key_with_alt(byte) and byte >= 0x20 else None
+
     def _take(self, byte: int) -> None:
-        last, self._last = self._last, byte
-        if byte in _ENTER:
+        last, self._last, macro = self._last, byte, self._macro(byte)
+        if self.bindings.macros:
+            self._recent = (self._recent + bytes((byte,)))[-MAX_KEY:]
+        if macro is not None:
+            self._take_unknown()
+        elif byte in _ENTER:
             self._enter(is_quoted=last == _QUOTE)
         elif byte == 0 and last == 0x0D:
             pass  # NUL follows a CR on Telnet (RFC 854)
         elif byte == 0x1B or (self._sequence and byte >= 0x20):
             self._take_sequence(byte)
-        elif self._sequence:  # a control character ends the sequence
+        elif self._sequence:  # a control character ends the sequence, or is a part of a key of vi: bash takes ESC ^C for one
+            self._is_escaped = True
             self._take_unknown()
         elif byte >= 0x20 and byte != 0x7F:
             self._insert(bytes((byte,)))
@@ -277,6 +372,7 @@ class TypedLine:
             self._take_unknown()
             self._is_partial = True
         self._sequence.append(byte)
+        self._has_vi_command = self._has_vi_command or byte in _VI_COMMAND
         sequence = bytes(self._sequence)
         if sequence in _PASTE_MARKS:
             self._is_pasting = sequence == PASTE_BEGIN
@@ -284,8 +380,10 @@ class TypedLine:
         elif len(sequence) == 1 or any(mark.startswith(sequence) for mark in _PASTE_MARKS):
             return
         elif len(sequence) == 2 and byte not in b"[O":
-            self._is_escaped = True
+            self._is_escaped = self._is_partial or self.bindings.is_vi is not True or byte not in _VI_INSERT
             self._take_unknown()
+            if byte in _VI_COMMAND:  # Escape in vi, and not Alt
+                self._line.append(byte)
         elif len(sequence) > 2 and byte >= 0x40:
             self._is_escaped = self._is_escaped or self._keys_changed
             self._take_unknown()
@@ -294,7 +392,8 @@ class TypedLine:
         if byte in self.keys.kill and b"\n" not in self._line:
             was_known, was_empty, is_escaped = self._is_known, not self._line, self._is_escaped
             self._empty()
-            self._is_escaped = is_escaped and byte != _INTERRUPT
+            self._is_escaped = is_escaped
+            self._has_vi_command = self._has_vi_command and byte != _INTERRUPT
             self._is_known, self._was_killed = was_known and (was_empty or byte != _INTERRUPT), not was_known
         elif byte in self.keys.erase:
             self._erase()
@@ -319,6 +418,7 @@ class TypedLine:
             self.submitted(self._text())
         line = _QUOTES.sub(b"", self._line)
         self._empty()
+        self._has_vi_command = self._has_vi_command and is_quoted
         if self.keys.of_shell and line:
             self._keys_changed = self._keys_changed or _CHANGES_KEYS.search(line) is not None
             was_known = was_known and not self._keys_changed and _FILLS_LINE.search(line) is None
@@ -331,8 +431,10 @@ class TypedLine:
     def _insert(self, data: bytes) -> None:
         self._last = data[-1]
         self._line += data
+        self._has_vi_command = self._has_vi_command or any(begin in data for begin in _VI_COMMAND)
         if len(self._line) > MAX_LINE:
             self._is_known = self._is_plain = False
+            self._has_vi_command = True
             self._line.clear()
 
     def _empty(self) -> None:
@@ -351,9 +453,7 @@ class TypedLine:
     def _erase_word(self) -> None:
         """Delete the last word if it has only letters and digits: editors differ in what else ends a word."""
         text = bytes(self._line)
-        begin = text.rstrip(b" ")
-        while begin[-1:].isalnum():
-            begin = begin[:-1]
+        begin = text.rstrip(b" ").rstrip(_LETTERS_AND_DIGITS)
         if text.isascii() and (not begin or begin.endswith(b" ")):
             del self._line[len(begin) :]
             self._is_plain = self._is_plain and (self._is_known or bool(begin))
