@@ -16,7 +16,7 @@ from tree_sitter import Node
 
 from .rules import Match
 from .shell_runners import SHELLS, inner_command
-from .shell_syntax import parse_shell, source
+from .shell_syntax import Budget, TooComplexError, parse_shell, source
 from .shell_words import (
     Expansion,
     Glob,
@@ -24,11 +24,14 @@ from .shell_words import (
     UnknownBraces,
     Word,
     could_be,
+    is_computed,
     normalised_path,
+    removal,
     resolve,
     resolve_all,
     surely_is,
     value_if_unset,
+    without_part,
 )
 
 #: Longest text that is parsed, in characters.
@@ -38,7 +41,9 @@ MAX_TEXT = 65_536
 _MAX_OPERATORS, _MAX_WORDS = 800, 2000
 #: A longer text is read in fragments between operators: most different fragments, and most characters of each.
 _MAX_FRAGMENTS, _FRAGMENT = 2000, 2000
-_BETWEEN_FRAGMENTS = re.compile(r"[\n\r;&|(){}]+")
+#: The largest budget for all fragments: 2,000 lines of text need a quarter of it, or four fifths if each has substitutions.
+_FRAGMENTS_STEPS = 400_000
+_PART = re.compile(r"[^\n\r;&|(){}]+")
 _OPERATOR = re.compile(r"[|&;<>(){}\[$`'\"]")
 #: A here-document in the first line whose body is text: its delimiter is quoted, or it has nothing to expand.
 _TEXT_BODY = re.compile(
@@ -50,6 +55,12 @@ _UNREAD_DELIMITER = re.compile(r"<<-?[ \t]*[^\s;&|<>()]*[^\x00-\x7f]")
 _SUBSTITUTION = re.compile(r"(?<!\\)(?:\$\(|`)")
 _SUBSTITUTED = re.compile(r"[$<>]\(|`")
 _SUBSTITUTION_TOKENS = frozenset(("$(", "`", "$(("))
+#: Longest path of a working directory that is followed, in characters.
+_MAX_DIRECTORY = 256
+#: Steps of a budget for a node that is visited, for a command that is added, and for a word.
+_VISIT_STEPS, _COMMAND_STEPS, _WORD_STEPS = 4, 8, 2
+#: Most nodes that are visited for the value of an expansion, whose depth is limited.
+_VALUE_NODES = 100
 #: How deep commands may be nested in arguments of others, such as `bash -c "bash -c ..."`.
 _MAX_DEPTH = 8
 _SYSTEM_DIRECTORIES = ("/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/usr/local/bin/", "/usr/local/sbin/")
@@ -68,21 +79,36 @@ _NOT_EXPANDED_IN_QUOTES = re.compile(r"\\.|\[!(?=[^\s\]]{1,64}\])|\$\{!(?=[^\s}]
 _RECALLING = frozenset(("fc", "r", "hist"))
 #: Commands that put their input into variables or arguments.
 _READS_VALUES = frozenset(("read", "mapfile", "readarray", "xargs"))
+#: Commands whose output is another text than their input.
+_DECODES = frozenset(("base64", "base32", "basenc", "openssl", "xxd", "rev", "tr", "uudecode"))
 #: A command that begins with braces, which the parser does not expand.
 _BRACED_COMMAND = re.compile(
     r"(^|[;&|(\n]|\b(?:if|then|elif|else|while|until|do|time)[ \t\n])[ \t]*"
     r"(?=\{[^\s;&|]{0,400}?(?:,|\.\.))(?=\{[^\s;&|]{0,400}\})"
 )
+#: The beginning of an expansion of zsh, which the parser does not read: with flags, of another one, or with an option.
+_ZSH_EXPANSION = re.compile(r"\$\{(?:\([^()\s]{1,32}\)|\$\{(?=[^{}]{1,64}\}))|\$\{[=~^]{1,4}(?=\w)|\$[=~^]{1,4}(?=\w)")
 _CONTINUATION = re.compile(r"\\\n")
-_COMMENT_LINE_CONTINUED = re.compile(r"#[^\n]*\\\n")
 #: What runs if a shell without comments, such as an interactive zsh, reads a comment as words.
 _ACTIVE = re.compile(r"[;&|<>$`(){}\n]")
 #: Variables that change which program a command runs, or that a shell runs as text.
 _HARMLESS_VARIABLE = re.compile(r"(?:LANG|LC_[A-Z]+|TZ|TERM|COLUMNS|LINES|NO_COLOR|[a-z_][a-z0-9_]*|DEBIAN_FRONTEND|CI)\Z")
 _RUNNING_VARIABLE = re.compile(
-    r"(?:PATH|PROMPT_COMMAND|PS[0-4]|BASH_ENV|ENV|ZDOTDIR|LD_\w+|\w*PAGER|\w*EDITOR|VISUAL|IFS|SHELLOPTS|BASHOPTS|\w+_COMMAND)\Z"
+    r"(?:PATH|PROMPT_COMMAND|PS[0-4]|BASH_ENV|ENV|ZDOTDIR|LD_\w+|\w*PAGER|\w*EDITOR|VISUAL|IFS|SHELLOPTS|BASHOPTS|\w+_COMMAND|LESSOPEN|LESSCLOSE"
+    r"|INPUTRC)\Z"
 )
 _PROMPT_VARIABLE = re.compile(r"(?:PS[0-4]|R?PROMPT[2-4]?)\Z")
+#: Variables with a command that other programs run, and those that name start-up files or programs.
+_COMMAND_VARIABLE = re.compile(
+    r"(?:\w*PAGER|\w*EDITOR|VISUAL|FCEDIT|\w+_COMMAND|LESSOPEN|LESSCLOSE|BROWSER|GIT_SSH|GIT_EXTERNAL_DIFF|\w+_RSH|\w+_ASKPASS"
+    r"|(?:READ)?NULLCMD)\Z"
+)
+_STARTUP_VARIABLE = re.compile(
+    r"(?:HOME|XDG_CONFIG_(?:HOME|DIRS)|INPUTRC|SHELL|FPATH|VIMINIT|EXINIT|GIT_CONFIG\w*|GIT_EXEC_PATH|TAR_OPTIONS|MAKEFLAGS|LESSKEY\w*"
+    r"|PYTHONSTARTUP|PYTHONPATH|PERL5\w*|RUBYOPT|RUBYLIB|NODE_OPTIONS|JAVA_TOOL_OPTIONS|LUA_INIT\w*|GCONV_PATH)\Z"
+)
+#: A shell defines a function from a variable with such a name (bash: `BASH_FUNC_ls%%`).
+_FUNCTION_VARIABLE = re.compile(r"[%(]")
 _SUBSCRIPT = re.compile(r"^\[[^\]]*\]=")
 #: Builtins that evaluate subscripts in their arguments, substitutions included.
 _EVALUATES = frozenset(
@@ -106,11 +132,13 @@ class Command:
             command `>`.
         directory: the working directory, if the text itself changes into one.
         values: texts that the unknown words among the arguments may have, as far as the text has them.
+        is_computed: whether the text makes values that are not in it, so that an unknown word may be any.
     """
 
     words: tuple[Word, ...]
     directory: str | None = None
     values: tuple[Word, ...] = ()
+    is_computed: bool = False
 
     @property
     def is_known(self) -> bool:
@@ -139,7 +167,9 @@ class Command:
         if all(found):
             return Match.FOUND
         has_unknown = any(word is None or isinstance(word, Expansion) for word in self.words[1:])
-        return Match.PARTLY if any(found) and has_unknown else Match.CONCEIVABLE
+        if not any(found) or not has_unknown:
+            return Match.CONCEIVABLE
+        return Match.FOUND if self.is_computed else Match.PARTLY
 
     @property
     def if_unset(self) -> tuple[Word, ...] | None:
@@ -172,6 +202,8 @@ class Command:
                 values: list[Word] = (
                     [Glob(word)] if word.begins_known else [value and f"{value}{behind}" for value in self.values]
                 )
+                if self.is_computed and word.unset and not word.begins_known:
+                    values.append(f"/{word.unset.lstrip('/')}")
                 unset = word.unset.split() if word.may_split else [word.unset]
                 values += [Glob(text) if "*" in text else text for text in unset if text]
                 likely.update(dict.fromkeys(values))
@@ -251,22 +283,31 @@ class ShellText:
 
 
 def text_run_from(variable: str, value: str) -> str | None:
-    """Return the commands that a shell runs because an environment variable has a value; None if it runs none."""
-    if variable == "PROMPT_COMMAND":
-        return value
+    """Return the commands that a shell or a program runs because an environment variable has a value; None if none."""
+    if _COMMAND_VARIABLE.match(variable):  # less runs the command after `|` and `-`
+        return value.lstrip("|- ") if variable.startswith("LESS") else value
     if _PROMPT_VARIABLE.match(variable) and ("$(" in value or "`" in value):  # expanded like a word in double quotes
         return ': "' + value.replace("\\", "").replace('"', '\\"') + '"'
     return None
 
 
 def changes_programs(variable: str) -> bool:
-    """Return whether an environment variable changes which programs or start-up files run, such as PATH."""
-    return _RUNNING_VARIABLE.match(variable) is not None and _PROMPT_VARIABLE.match(variable) is None
+    """Return whether an environment variable changes which programs, functions or start-up files run, such as PATH."""
+    if _FUNCTION_VARIABLE.search(variable):
+        return True
+    if _PROMPT_VARIABLE.match(variable) or _COMMAND_VARIABLE.match(variable):
+        return False
+    return _RUNNING_VARIABLE.match(variable) is not None or _STARTUP_VARIABLE.match(variable) is not None
 
 
 def expands_history(text: str) -> bool:
     """Return whether an interactive bash or zsh puts a part of its history into a typed text."""
     return ("!" in text or "^" in text) and _HISTORY.search(_UNEXPANDED.sub(_expanded_part, text)) is not None
+
+
+def runs_history(text: str) -> bool:
+    """Return whether an interactive shell that reads a text runs lines of its history, by an expansion or a builtin."""
+    return expands_history(text) or canonical_shell(text).recalls
 
 
 def _expanded_part(match: re.Match[str]) -> str:
@@ -279,34 +320,49 @@ def canonical_shell(text: str) -> ShellText:
 
     Of a text that is too long to be parsed, only commands whose words are all known are found, and it is unparsed.
     """
-    walk = _Walk()
-    walk.read(text, 0)
+    walk = _Walk(Budget(text))
+    try:
+        walk.read(text, 0)
+    except TooComplexError:
+        walk.give_up()
     if walk.too_long and not walk.opaque:
         return _read_fragments(text, walk.unparsed)
     for unread in walk.unread:
         walk.commands += _read_fragments(unread, "").commands
-    values: tuple[Word, ...] = tuple(dict.fromkeys(walk.values))
-    if len(values) > _MAX_VALUES:
-        values = (None,)
-    commands = dict.fromkeys(command if command.is_known else replace(command, values=values) for command in walk.commands)
+    values = walk.known_values()
+    commands = dict.fromkeys(
+        command if command.is_known else replace(command, values=values, is_computed=walk.is_computed)
+        for command in walk.commands
+    )
     return ShellText(tuple(commands), "\n".join(walk.lines), walk.unparsed, walk.opaque, walk.recalls)
 
 
 def _read_fragments(text: str, unparsed: str) -> ShellText:
     """Read the parts between the operators of a text, quoted ones included, each alone."""
-    fragments = dict.fromkeys(fragment.strip()[:_FRAGMENT] for fragment in _BETWEEN_FRAGMENTS.split(text))
+    fragments: dict[str, None] = {}
+    for match in _PART.finditer(text):
+        if fragment := match[0].strip()[:_FRAGMENT]:
+            fragments[fragment] = None
+        if len(fragments) >= _MAX_FRAGMENTS:
+            break
     commands: dict[Command, None] = {}
-    for fragment in list(filter(None, fragments))[:_MAX_FRAGMENTS]:
-        walk = _Walk()
-        walk.read(fragment, 0)
-        commands.update((command, None) for command in walk.commands if command.is_known)
-    return ShellText(tuple(commands), "\n".join((*(command.text for command in commands), text[:MAX_TEXT])), unparsed)
+    budget, opaque = Budget(text, _FRAGMENTS_STEPS), False
+    try:
+        for fragment in fragments:
+            walk = _Walk(budget)
+            walk.read(fragment, 0)
+            commands.update((command, None) for command in walk.commands if command.is_known)
+    except TooComplexError:
+        opaque = True
+    lines = (*(command.text for command in commands), text[:MAX_TEXT])
+    return ShellText(tuple(commands), "\n".join(lines), unparsed, opaque)
 
 
 @dataclass
 class _Walk:
-    """Collects the commands of a syntax tree."""
+    """Collects the commands of a syntax tree. Its methods raise TooComplexError once the budget is spent."""
 
+    budget: Budget
     commands: list[Command] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     values: list[Word] = field(default_factory=list)
@@ -315,9 +371,19 @@ class _Walk:
     too_long: bool = False
     opaque: bool = False
     recalls: bool = False
+    is_computed: bool = False
     directory: str | None = None
+    _removals: dict[tuple[str, str], None] = field(default_factory=dict)
     _operators: int = 0
     _words: int = 0
+    #: The words of commands, and the commands below nodes, which several nodes ask for.
+    _words_of_node: dict[Node, tuple[Word, ...]] = field(default_factory=dict)
+    _commands_of_node: dict[Node, list[tuple[Word, ...]]] = field(default_factory=dict)
+
+    def give_up(self) -> None:
+        """Treat the text as too long to parse."""
+        self._cannot("the text is too complex to be parsed as a whole")
+        self.too_long = True
 
     def read(self, text: str, depth: int) -> None:
         """Parse a text and collect its commands."""
@@ -330,15 +396,27 @@ class _Walk:
             return
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         self._check_characters(text)
-        root = parse_shell(_CONTINUATION.sub("", text))
+        root = parse_shell(_CONTINUATION.sub("", text), self.budget)
         if root.has_error:
             self._cannot("the text is no complete command of a POSIX shell")
             if _BRACED_COMMAND.search(text):
-                self._visit_all(parse_shell(_BRACED_COMMAND.sub(r"\1 command ", text)), depth)
+                self._visit_all(parse_shell(_BRACED_COMMAND.sub(r"\1 command ", text), self.budget), depth)
+            if _ZSH_EXPANSION.search(text):
+                self._visit_all(parse_shell(_ZSH_EXPANSION.sub(_plain_expansion, text), self.budget), depth)
         self._visit_all(root, depth)
         if _UNREAD_DELIMITER.search(text):
             self._cannot("the delimiter of a here-document is not parsed")
             self.unread.append(text)
+
+    def known_values(self) -> tuple[Word, ...]:
+        """Return the values that unknown words may have, also after removals; an unknown word if there are too many."""
+        values = dict.fromkeys(self.values)
+        if len(values) * (1 + len(self._removals)) > _MAX_VALUES:
+            return (None,) if self._removals or len(values) > _MAX_VALUES else tuple(values)
+        for value in list(values):
+            removed = [value and without_part(value, *each) for each in self._removals]
+            values.update(dict.fromkeys(rest for rest in removed if rest != ""))
+        return tuple(values)
 
     def _is_short(self, text: str) -> bool:
         """Return whether the text, with all that was read before, can be parsed in a short time."""
@@ -356,7 +434,7 @@ class _Walk:
             self._cannot("the text has control characters")
         if expands_history(text):
             self._cannot("the text has a history expansion")
-        if _COMMENT_LINE_CONTINUED.search(text):
+        if any("#" in line and line.endswith("\\") for line in text.split("\n")[:-1]):
             self._cannot("a backslash may continue a line or end a comment")
 
     def _is_too_deep(self) -> None:
@@ -368,6 +446,7 @@ class _Walk:
 
     def _visit_all(self, root: Node, depth: int) -> None:
         """Visit the nodes in order of the source, without recursion: the depth of a tree is not limited."""
+        self.budget.spend(_VISIT_STEPS * root.descendant_count)
         stack = [root]
         while stack:
             node = stack.pop()
@@ -390,7 +469,7 @@ class _Walk:
                     (None, *(word for value in node.children_by_field_name("value") for word in resolve_all(value)))
                 )
             case "command_substitution":
-                for words in _commands_in(node):
+                for words in self._commands_in(node):
                     self._add_values(words)
             case "file_redirect":
                 self._redirect(node)
@@ -403,12 +482,20 @@ class _Walk:
             case "word" if "\n" in source(node):
                 self._cannot("a word has a line break without quotes")
             case "expansion" | "heredoc_body":
+                self._note_expansion(node)
                 if any(child.type in ("=", ":=") for child in node.children):  # assigned, and so a value of other words
+                    self.budget.spend(_VISIT_STEPS * min(node.descendant_count, _VALUE_NODES))
                     self.values.append(value_if_unset(node))
                 self._unseen_substitutions(node, depth)
             case "function_definition":
                 self._cannot("a function is defined")
                 self._recursion(node)
+
+    def _note_expansion(self, node: Node) -> None:
+        """Note how an expansion changes the value of its variable."""
+        self.is_computed = self.is_computed or is_computed(node)
+        if (removed := removal(node)) is not None:
+            self._removals[removed] = None
 
     def _unseen_substitutions(self, node: Node, depth: int) -> None:
         """Read the substitutions that the parser takes for text, such as backquotes in `${x:-...}` and in here-documents."""
@@ -417,6 +504,7 @@ class _Walk:
         if node.type == "heredoc_body" and delimiter.startswith(("'", '"', "\\")):
             return
         text = source(node)
+        self.budget.spend(node.descendant_count + len(text) // 64)
         starts = list(_SUBSTITUTION.finditer(text))
         seen, stack = 0, list(node.children)
         while starts and stack:
@@ -439,17 +527,19 @@ class _Walk:
         body = source(node.child_by_field_name("body") or node)
         if name is not None and ("|" in body or "&" in body):
             words = (source(name),)
-            if any(command[:1] == words for command in _commands_in(node)):
+            if any(command[:1] == words for command in self._commands_in(node)):
                 self.commands.append(Command(("()", *words)))
 
     def _command(self, node: Node, depth: int) -> None:
-        words = _words(node)
+        words = self._words_of(node)
         if not words:
             return
         if words[0] is None or isinstance(words[0], Glob) or words[0].startswith("="):
             self._cannot("a command's name is not known")
         if words[0] in _EVALUATES and any(word is None or "$(" in word or "`" in word for word in words[1:]):
             self._cannot(f"{words[0]} may evaluate its arguments")
+        if words[0] in _DECODES or (words[0] == "printf" and any(word is None or "\\" in word for word in words[1:2])):
+            self.is_computed = True
         if words[0] in _RECALLING and not any(word is not None and re.fullmatch(r"-\w*l\w*", word) for word in words[1:]):
             self._cannot(f"{words[0]} runs lines of the history again")
             self.recalls = True
@@ -463,16 +553,18 @@ class _Walk:
         """A shell that runs the output of a substitution is a pipeline: `bash -c "$(curl x)"` as `curl x | bash`."""
         if name is None or (name not in SHELLS and name not in ("eval", "source", ".")):
             return
+        self.budget.spend(node.descendant_count)
         stack = list(node.children)
         while stack:
             child = stack.pop()
             if child.type in ("command_substitution", "process_substitution"):
-                commands = [" ".join("?" if word is None else word for word in words) for words in _commands_in(child)]
+                commands = [" ".join("?" if word is None else word for word in words) for words in self._commands_in(child)]
                 self.lines.append(" | ".join((*commands, name)))
             stack += child.children
 
     def _add(self, words: tuple[Word, ...], depth: int) -> str:
         """Add a command and what it runs. Returns the text of the innermost command that reads its input."""
+        self.budget.spend(_COMMAND_STEPS + _WORD_STEPS * len(words))
         command = Command(words, self.directory)
         self.commands.append(command)
         if (if_unset := command.if_unset) is not None:
@@ -500,6 +592,7 @@ class _Walk:
 
     def _add_values(self, words: tuple[Word, ...]) -> None:
         """Add the arguments of a command whose output may be in unknown words."""
+        self.budget.spend(len(words))
         for word in words[1:]:
             if not isinstance(word, Expansion):
                 self.values += [] if word is None else [word]
@@ -512,11 +605,13 @@ class _Walk:
             if target is None or isinstance(target, Glob):
                 self.directory = "*"
             elif target.startswith(("/", "~")) or self.directory is not None:
-                self.directory = str(normalised_path(target if target[0] in "/~" else f"{self.directory}/{target}"))
+                directory = str(normalised_path(target if target[0] in "/~" else f"{self.directory}/{target}"))
+                self.directory = directory if len(directory) <= _MAX_DIRECTORY else "*"
 
     def _pipeline(self, node: Node) -> None:
-        stages = [[_effective(words) for words in _stage(child)] for child in node.named_children]
+        stages = [[_effective(words) for words in self._stage(child)] for child in node.named_children]
         everything = [words for stage in stages for words in stage]
+        self.budget.spend(_WORD_STEPS * sum(map(len, everything)))
         for words in everything:
             self._add_values(words)
         self.lines.append(" | ".join(" ".join("?" if word is None else word for word in words) for words in everything))
@@ -541,8 +636,8 @@ class _Walk:
         target = node.child_by_field_name("destination")
         for word in resolve_all(target) if target is not None else [None]:
             self._redirect_to(operator, word)
-        if target is not None and operator == "<" and _reads_values(node):
-            for words in _commands_in(target):
+        if target is not None and operator == "<" and self._reads_values(node):
+            for words in self._commands_in(target):
                 self._add_values(words)
 
     def _redirect_to(self, operator: str, word: Word) -> None:
@@ -559,9 +654,10 @@ class _Walk:
         else:
             body = next((child for child in node.named_children if child.type == "heredoc_body"), None)
             word = source(body) if body is not None else ""
-        if _reads_values(node):
+        if self._reads_values(node):
             self._add_values((None, word, *(word.split() if type(word) is str else ())))
-        outer = [_effective(words) for words in _commands_in(node.parent)] if node.parent is not None else []
+        self.budget.spend(len(self._commands_in(node.parent)) if node.parent is not None else 0)
+        outer = [_effective(words) for words in self._commands_in(node.parent)] if node.parent is not None else []
         readers = [words for words in outer if reads_program(words)]
         if not readers:
             return
@@ -570,27 +666,51 @@ class _Walk:
         else:
             self.read(word, depth + 1)
 
+    def _commands_in(self, root: Node) -> list[tuple[Word, ...]]:
+        """Return the words of all commands below a node, or of the node itself."""
+        if (known := self._commands_of_node.get(root)) is not None:
+            self.budget.spend(len(known))
+            return known
+        self.budget.spend(root.descendant_count)
+        found, stack = [], [root]
+        while stack:
+            node = stack.pop()
+            if node.type in ("command", "declaration_command"):
+                found.append(self._words_of(node))
+            stack.extend(node.children)
+        commands = self._commands_of_node[root] = [words for words in found if words]
+        return commands
 
-def _reads_values(redirection: Node) -> bool:
-    """Return whether a command that may read the redirected input puts it into variables or arguments."""
-    outer = _commands_in(redirection.parent) if redirection.parent is not None else []
-    return any(words[0] in _READS_VALUES for words in outer)
+    def _words_of(self, node: Node) -> tuple[Word, ...]:
+        """Return the words of a command's node, as `_words`."""
+        if (words := self._words_of_node.get(node)) is None:
+            self.budget.spend(_WORD_STEPS * node.descendant_count)
+            words = self._words_of_node[node] = _words(node)
+        return words
+
+    def _stage(self, node: Node) -> list[tuple[Word, ...]]:
+        """Return the words of the commands of a pipeline's stage. Any of these commands may read its input."""
+        if node.type in ("command", "declaration_command"):
+            words = self._words_of(node)
+            return [words] if words else []
+        return self._commands_in(node)
+
+    def _reads_values(self, redirection: Node) -> bool:
+        """Return whether a command that may read the redirected input puts it into variables or arguments."""
+        outer = self._commands_in(redirection.parent) if redirection.parent is not None else []
+        return any(words[0] in _READS_VALUES for words in outer)
+
+
+def _plain_expansion(match: re.Match[str]) -> str:
+    """Return the beginning of an expansion of zsh as one of bash: of another variable if the value is computed."""
+    if match[0].endswith((")", "{$", "${")) and len(match[0]) > 2:
+        return "${!"
+    return "${" if match[0].startswith("${") else "$"
 
 
 def _element(node: Node) -> list[Word]:
     """Return the words of an array's element, without its subscript."""
     return [word if word is None or isinstance(word, Expansion) else _SUBSCRIPT.sub("", word) for word in resolve_all(node)]
-
-
-def _commands_in(root: Node) -> list[tuple[Word, ...]]:
-    """Return the words of all commands below a node, or of the node itself."""
-    found, stack = [], [root]
-    while stack:
-        node = stack.pop()
-        if node.type in ("command", "declaration_command"):
-            found.append(_words(node))
-        stack.extend(node.children)
-    return [words for words in found if words]
 
 
 def reads_program(words: tuple[Word, ...]) -> bool:
@@ -636,14 +756,6 @@ def _named(words: tuple[Word, ...]) -> tuple[Word, ...]:
         if path.startswith(directory) and "/" not in path[len(directory) :]:
             return (path[len(directory) :], *words[1:])
     return words
-
-
-def _stage(node: Node) -> list[tuple[Word, ...]]:
-    """Return the words of the commands of a pipeline's stage. Any of these commands may read its input."""
-    if node.type in ("command", "declaration_command"):
-        words = _words(node)
-        return [words] if words else []
-    return _commands_in(node)
 
 
 def _effective(words: tuple[Word, ...]) -> tuple[Word, ...]:

@@ -124,6 +124,8 @@ _ORDINARY = frozenset(
 #: Runners whose options are not known well enough to find the command behind them.
 _OPAQUE = frozenset("parallel docker podman kubectl nerdctl lxc virsh at batch sg ansible socat pdsh".split())  # noqa: SIM905
 _OPAQUE_WITHOUT = {"docker": "exec", "podman": "exec", "kubectl": "exec", "nerdctl": "exec", "lxc": "exec", "virsh": "*exec*"}
+#: Maximum number of placeholders of `xargs -I` that are examined; only the last one is in effect.
+_MAX_PLACES = 8
 
 
 def inner_command(words: tuple[Word, ...]) -> Inner:
@@ -174,7 +176,11 @@ def _of_runner(name: str, words: tuple[Word, ...]) -> Inner:
         return _script(tuple(rest[1:2]))
     if name == "xargs" and rest:
         places = [word[2:] or "{}" for word in words if word is not None and word[:2] in ("-I", "-i")]
-        places += [str(words[number + 1]) for number, word in enumerate(words[:-1]) if word == "-I"]
+        places = list(
+            dict.fromkeys((*places, *(str(words[number + 1]) for number, word in enumerate(words[:-1]) if word == "-I")))
+        )
+        if len(places) > _MAX_PLACES:  # each word may have one
+            return Inner((None,))
         rest = [None if word is not None and any(place in word for place in places) else word for word in rest]
         rest.append(None)
     return Inner(tuple(rest))

@@ -83,8 +83,7 @@ class UnknownBraces(Glob):
 _MAX_GLOB = 512
 _GLOB_CHARACTERS = re.compile(r"[*?\[]")
 #: Braces that the shell expands to several words.
-_BRACES = re.compile(r"\{([^{}]*(?:,|\.\.)[^{}]*)\}")
-_MAY_HAVE_BRACES = re.compile(r"\{.*(?:,|\.\.).*\}", re.DOTALL)
+_INNER_BRACES = re.compile(r"\{([^{}]*)\}")
 #: Most words that braces expand to; with more, they are any text.
 _MAX_BRACES = 64
 #: Braces of one word, which the shell does not expand.
@@ -101,6 +100,12 @@ _HOME = frozenset(("$HOME", "${HOME}"))
 #: Operators of expansions with a default value, with an alternative, or with an error in place of a value.
 _DEFAULT = re.compile(r":?([-=?+])")
 _QUOTES = re.compile(r"[\\'\"]")
+#: Operators of expansions that replace a part of the value, and that remove one from its end or its beginning.
+_REPLACING = frozenset(("/", "//", "/#", "/%"))
+_REMOVING = frozenset(("%", "%%", "#", "##"))
+_FIRST_CHARACTER = re.compile(r"\$\{\w+(?:\[[^\]]*\])?:\s*0?\s*:\s*1\s*\}")
+#: Longest pattern of a removal that is compared.
+_MAX_REMOVED = 64
 #: How deep default values may be nested in others.
 _MAX_NESTED = 20
 
@@ -111,7 +116,7 @@ class NestedTooDeeplyError(Exception):
 
 def resolve_all(node: Node) -> list[Word]:
     """Return the words of an argument's node: several if it has braces."""
-    if node.type not in ("word", "concatenation") or not _MAY_HAVE_BRACES.search(source(node)):
+    if node.type not in ("word", "concatenation") or not _may_have_braces(source(node)):
         return [resolve(node)]
     parts: list[str] = []
 
@@ -130,20 +135,30 @@ def resolve_all(node: Node) -> list[Word]:
     return [_join([parts[ord(p) - _FIRST_PRIVATE] if _PRIVATE.match(p) else _literal(p) for p in word if p]) for word in pieces]
 
 
+def _may_have_braces(text: str) -> bool:
+    begin, end = text.find("{"), text.rfind("}")
+    return 0 <= begin < end and _has_options(text[begin:end])
+
+
+def _has_options(text: str) -> bool:
+    """Return whether braces around a text have several words."""
+    return "," in text or ".." in text
+
+
 def _flatten(node: Node) -> list[Node]:
     """Return the parts of a word, also of concatenations in it."""
     return [part for child in node.children for part in _flatten(child)] if node.type == "concatenation" else [node]
 
 
 def _expand_braces(text: str, unknown: str) -> list[str]:
-    """Return the words that braces expand to; if there are too many, one word in which `unknown` is all from the braces on."""
+    """Return the words that braces expand to; if there are too many, one word that ends with `unknown` from the braces on."""
     done: list[str] = []
     pending = [text]
     for _ in range(4 * _MAX_BRACES):
         if not pending or len(pending) + len(done) > _MAX_BRACES:
             break
         each = pending.pop()
-        braces = _BRACES.search(each)
+        braces = next((found for found in _INNER_BRACES.finditer(each) if _has_options(found[1])), None)
         if braces is None:
             done.append(each)
             continue
@@ -202,8 +217,9 @@ def _part(node: Node, nested: int = 0) -> str:
 def value_if_unset(node: Node, nested: int = 0) -> str:
     """Return the value of an expansion whose variable is unset, as far as it is known.
 
-    It is a name if the shell would report an error (`${x:?}`). An alternative for a set variable (`${x:+/}`) counts if it is a
-    path. `nested` is the number of default values around it.
+    It is a name if the shell would report an error (`${x:?}`). An alternative for a set variable (`${x:+/}`) and a replacement
+    (`${x/#//}`) count if they begin with a path or an option, and the first character (`${x:0:1}`) as that of a path. `nested`
+    is the number of default values around it.
 
     Raises:
         NestedTooDeeplyError
@@ -211,13 +227,43 @@ def value_if_unset(node: Node, nested: int = 0) -> str:
     if nested > _MAX_NESTED:
         raise NestedTooDeeplyError
     operator = node.children[2] if node.type == "expansion" and node.child_count > 3 else None
-    match = None if operator is None else _DEFAULT.fullmatch(source(operator))
-    if match is None:
+    if operator is None:
         return ""
-    if match[1] == "?":
+    match, parts = _DEFAULT.fullmatch(source(operator)), node.children[3:-1]
+    if match is None:
+        if operator.type not in _REPLACING:
+            return "/" if _FIRST_CHARACTER.fullmatch(source(node)) else ""
+        separators = [place for place, child in enumerate(parts) if child.type == "/"]
+        parts = parts[separators[0] + 1 :] if separators else []
+    elif match[1] == "?":
         return "x"
-    value = "".join(_unset(_part(child, nested + 1)) for child in node.children[3:-1] if source(child).strip())
-    return value if match[1] != "+" or value.startswith(("/", "~")) else ""
+    value = "".join(_unset(_part(child, nested + 1)) for child in parts if source(child).strip())
+    return value if (match is not None and match[1] != "+") or value.startswith(("/", "~", "-")) else ""
+
+
+def is_computed(node: Node) -> bool:
+    """Return whether an expansion makes another text out of a value: `${!x}`, `${x:0:1}`, `${x/a/b}`, `${x@P}`."""
+    kinds = [child.type for child in node.children[1:3]]
+    return kinds[:1] == ["!"] or (len(kinds) == 2 and (kinds[1] in _REPLACING or kinds[1] in (":", "@")))
+
+
+def removal(node: Node) -> tuple[str, str] | None:
+    """Return operator and pattern of an expansion that removes the end or the beginning of a value: `${x%/*}`."""
+    operator = node.children[2].type if len(node.children) > 2 else ""
+    return (operator, "".join(source(child) for child in node.children[3:-1])) if operator in _REMOVING else None
+
+
+def without_part(value: str, operator: str, pattern: str) -> str | None:
+    """Return a value after a `removal`; None if it is too long to be compared."""
+    if len(value) > _MAX_GLOB or len(pattern) > _MAX_REMOVED:
+        return None
+    is_prefix, is_longest = operator[0] == "#", len(operator) == 2
+    sizes = range(len(value) + 1)
+    matches = _regex(_QUOTES.sub("", pattern)).match
+    for size in reversed(sizes) if is_longest else sizes:
+        if matches(value[:size] if is_prefix else value[len(value) - size :]):
+            return value[size:] if is_prefix else value[: len(value) - size]
+    return value
 
 
 def _unset(part: str) -> str:

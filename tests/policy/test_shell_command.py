@@ -1,7 +1,8 @@
-"""The canonical form of a shell's text finds each command that runs, or says that it cannot be known."""
+"""The canonical form of a shell's text finds each command that runs, or reports that it is unknown."""
 
 from __future__ import annotations
 
+import time
 import tomllib
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -58,6 +59,52 @@ def test_removal_inside_a_shell_of_a_shell_is_found(removal: str) -> None:
 @pytest.mark.parametrize(("prefix", "unit"), [("({," + "({" * 150, ","), ("(\n", "\n"), ("(", " "), ("", "({,"), ("({", ".")])
 def test_braces_that_do_not_end_are_read_in_linear_time(prefix: str, unit: str) -> None:
     assert_linear(lambda data: canonical_shell(data.decode()), unit.encode(), prefix.encode(), largest=60_000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x=(" * 780 + "+" * 6000,  # errors that the parser reads again and again
+        ";{" * 390 + "..." * 20_000,
+        "!;" * 390 + "]" * 6000,
+        "eval ]]then " * 333 + "]]$xfi <<<" * 20,  # here-strings of one command
+        'bash -c "' * 200 + "../<<<find . -exec " * 106,
+        "echo $(" * 390,
+        "#" * 60_000,
+        "echo {a,b}{" + "," * 60_000,
+        " ".join(f"xargs -I p{number}" for number in range(600)),
+        "cd /;" + "cd a;" * 700,
+        "${a:=b" * 260,
+    ],
+    ids=lambda text: text[:12],
+)
+def test_reading_a_text_takes_limited_time(text: str) -> None:
+    # Measured 5 to 70 ms; without limits 0.1 to 6 s. The processor time does not depend on the load.
+    started = time.thread_time()
+    canonical_shell(text)
+    assert time.thread_time() - started < 0.4
+
+
+@pytest.mark.parametrize("deny", ["rm -rf /", "sudo rm -rf /"])
+def test_text_that_is_too_complex_is_unparsed_and_its_known_commands_are_found(deny: str) -> None:
+    form = canonical_shell(f"{deny}\n" + "x=(" * 780 + "+" * 6000)
+    assert form.unparsed
+    assert any(command.words == ("rm", "-rf", "/") for command in form.commands)
+
+
+def test_text_whose_parts_are_too_complex_may_be_anything() -> None:
+    assert canonical_shell("\n".join(f"{number} " + "]=[~+<" * 300 for number in range(200))).opaque
+
+
+def test_long_quoted_text_with_substitutions_is_not_too_complex() -> None:
+    text = "\n".join(f'{number}\t$HOME `id` "quoted" !{number} \x01 é' for number in range(3_500))
+    assert not canonical_shell(f"printf %s '{text}' | sha256sum").opaque
+
+
+def test_long_text_of_a_here_document_is_not_too_complex() -> None:
+    rows = "".join(f"{number:076x}\n" for number in range(4000))
+    form = canonical_shell(f"cat >file <<EOF\n{rows}EOF\n")
+    assert (form.opaque, form.unparsed) == (False, "the text is too long to be parsed as a whole")
 
 
 @pytest.mark.parametrize("nested", ["${a:-", '${a:-"', "${a:=b", "a$a${a:-"])

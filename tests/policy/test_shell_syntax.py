@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tree_sitter import Node
+from tree_sitter import Node, Parser, Tree
 
+from ptyctl.policy import shell_syntax
 from ptyctl.policy.shell_command import canonical_shell
 from ptyctl.policy.shell_syntax import parse_shell, source
 
@@ -41,6 +43,52 @@ def test_words_of_a_command_keep_their_characters() -> None:
 @given(st.text(st.characters(min_codepoint=0x100), max_size=40), st.sampled_from(["<<", "${", "#", "$((", "[[ ", "`", "=("]))
 def test_characters_beyond_the_tables_of_the_c_library_are_parsed(text: str, operator: str) -> None:
     canonical_shell(f"{text}{operator}{text}")
+
+
+PARTS = [
+    "ls -l",
+    "|",
+    "&&",
+    "$(cat x)",
+    "'a b'",
+    '"q $x"',
+    "\n",
+    "if true; then y; fi",
+    "<<E\nfoo\nE\n",
+    "é日本",
+    "!;",
+    "]",
+    "#c\n",
+]
+
+
+@given(st.lists(st.sampled_from(PARTS), min_size=40, max_size=120).map(" ".join))
+def test_nodes_of_a_long_text_are_those_of_a_text_that_is_parsed_at_once(text: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shell_syntax, "_PIECE_STEPS", 0)
+        in_pieces = parse_shell(text)
+        patch.setattr(shell_syntax, "_SHORT_BYTES", 1 << 20)
+        at_once = parse_shell(text)
+    assert [(node.type, node.text) for node in leaves(in_pieces)] == [(node.type, node.text) for node in leaves(at_once)]
+
+
+def test_long_text_is_never_parsed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parser holds the interpreter lock, except while it asks for the next piece."""
+    whole: list[bytes] = []
+
+    class CountingParser:
+        def __init__(self, language: Any) -> None:
+            self._parser = Parser(language)
+
+        def parse(self, text: bytes | Callable[..., bytes], **fields: Any) -> Tree:
+            if isinstance(text, bytes):
+                whole.append(text)
+            return self._parser.parse(text, **fields)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(shell_syntax, "Parser", CountingParser)
+    parse_shell("echo short")
+    assert source(parse_shell("true; " * 1000)).startswith("true; true")
+    assert whole == [b"echo short"]
 
 
 def test_threads_parse_at_the_same_time() -> None:
