@@ -1,7 +1,7 @@
 """What may be typed: policy files, canonical forms of commands, and verdicts. Pure: text in, verdict out.
 
 Start with `rules.py`, the model of a rule, a request and a verdict. `policy_file.py` reads policy files and checks their
-examples, `device_command.py` finds the commands in a line for a device, `evaluate.py` compares them with the rules. `presets/`
-has the policies of the package, `examples.py` renders the table of `readonly` for the documentation.
+examples, `device_command.py` finds the commands in a line for a device, `shell_command.py` those in a text for a shell;
+`evaluate.py` compares them with the rules. `presets/` has the policies of the package.
 The package imports `ptyctl.api`, `ptyctl.core` and `ptyctl.platforms` only.
 """

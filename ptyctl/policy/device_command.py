@@ -18,6 +18,8 @@ from ptyctl.platforms.platform import CommandLine
 MAX_LINE = 4096
 #: Most lines and commands of a text; longer texts take more than 50 ms to judge.
 MAX_COMMANDS = 4000
+#: Most ways to read a command that begins with words such as `do`.
+_MAX_READINGS = 8
 #: A word in lower case, or None if it is not known.
 Word = str | None
 #: Keys that edit or complete a line, so that the line is not the text: all control characters.
@@ -165,6 +167,9 @@ class DeviceGrammar:
             return DeviceCommand((plain,), plain, is_filter)
         readings, sure = [plain], plain
         for reading in readings:  # those that are appended too: `do admin reload`
+            if len(readings) > _MAX_READINGS:  # it may be any command
+                readings.append(Reading((None,), other_mode=True))
+                break
             for prefix in self._prefixes:
                 behind = Reading(reading.words[len(prefix) :], other_mode=True)
                 if behind.words and behind not in readings and all(map(_may_be, reading.words, prefix)):

@@ -43,8 +43,8 @@ from .rules import (
     SHELL_PLATFORM,
     UNKNOWN_PLATFORM,
     Decision,
+    DecisionRequest,
     Match,
-    Request,
     Rule,
     RuleWord,
     Verdict,
@@ -80,8 +80,8 @@ class ShellCommand(Protocol):
         ...
 
 
-class ShellText(Protocol):
-    """The commands of a shell's text. `unparsed` is why they are not known for certain, or empty.
+class ShellCommands(Protocol):
+    """The commands of a text for a shell. `unparsed` is why they are not known for certain, or empty.
 
     An `opaque` one is nested too deeply, and may run any command. One that `recalls` runs lines of the shell's history.
     """
@@ -102,7 +102,7 @@ class ShellText(Protocol):
     def recalls(self) -> bool: ...
 
 
-ReadShell = Callable[[str], ShellText]
+ReadShell = Callable[[str], ShellCommands]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class RuleSet:
         self._unused: dict[str, Any] = dict.fromkeys(unused) | {"text": ""}
         self._scope_of = lru_cache(_SCOPES)(self._find_scope)
 
-    def scope(self, request: Request, names: tuple[str, ...], *, contexts: bool) -> _Scope:
+    def scope(self, request: DecisionRequest, names: tuple[str, ...], *, contexts: bool) -> _Scope:
         """Return the rules that apply to requests that differ from this one in their text only.
 
         Args:
@@ -147,7 +147,7 @@ class RuleSet:
         """
         return self._scope_of(replace(request, **self._unused), names, contexts)
 
-    def _find_scope(self, request: Request, names: tuple[str, ...], contexts: bool) -> _Scope:
+    def _find_scope(self, request: DecisionRequest, names: tuple[str, ...], contexts: bool) -> _Scope:
         """Find the rules. In the shell of a device, only rules for shells allow."""
         strict = [r for r in self._rules if r.decision is not Decision.ALLOW and r.when.applies(request, names, unknown=True)]
         allow = [r for r in self._rules if r.decision is Decision.ALLOW and r.when.applies(request, names[:1], unknown=False)]
@@ -175,11 +175,11 @@ class Evaluator:
         self._judge = lru_cache(_VERDICTS)(self._verdict)
         self._judge_by_rules = lru_cache(_VERDICTS)(self._verdict_by_rules)
 
-    def verdict(self, request: Request) -> Verdict:
+    def verdict(self, request: DecisionRequest) -> Verdict:
         """Return the verdict on a request. Equal requests get the same one."""
         return self._judge(request) if len(request.text) <= _CACHED_TEXT else self._verdict(request)
 
-    def verdict_by_rules(self, request: Request, *, known_only: bool = False) -> Verdict:
+    def verdict_by_rules(self, request: DecisionRequest, *, known_only: bool = False) -> Verdict:
         """Return the verdict of the rules alone: without the decisions for what no rule matches, or cannot be parsed or read.
 
         For a line that is a part of a longer text, such as `do reload now` of a loop. The whole text is judged by `verdict`.
@@ -190,14 +190,16 @@ class Evaluator:
         judge = self._judge_by_rules if len(request.text) <= _CACHED_TEXT else self._verdict_by_rules
         return judge(request, known_only)
 
-    def _verdict_by_rules(self, request: Request, known_only: bool) -> Verdict:
+    def _verdict_by_rules(self, request: DecisionRequest, known_only: bool) -> Verdict:
         return self._verdict(request, _RULES_ALONE, known_only=known_only)
 
-    def unreadable(self, request: Request) -> Verdict:
+    def unreadable(self, request: DecisionRequest) -> Verdict:
         """Return the verdict on a line that cannot be read for certain. The text of the request does not count."""
         return Verdict(self._settings.unreadable, (), "the typed line cannot be read for certain", "", request.mode)
 
-    def _verdict(self, request: Request, settings: PolicySettings | None = None, *, known_only: bool = False) -> Verdict:
+    def _verdict(
+        self, request: DecisionRequest, settings: PolicySettings | None = None, *, known_only: bool = False
+    ) -> Verdict:
         settings = settings or self._settings
         name = request.platform if request.platform and request.platform in self._platforms else UNKNOWN_PLATFORM
         scopes = self._scopes(request, name, request.mode)
@@ -207,18 +209,18 @@ class Evaluator:
             return self._of_shell(request, scopes, settings, known_only=known_only)
         return self._of_device(request, name, scopes, settings, known_only=known_only)
 
-    def _of_program(self, request: Request, scopes: _Scopes, settings: PolicySettings) -> Verdict:
+    def _of_program(self, request: DecisionRequest, scopes: _Scopes, settings: PolicySettings) -> Verdict:
         findings = _Findings()
         findings.add_text(scopes.here.matching(request.text))
         findings.add_command((), scopes.here.allowing(request.text))
         return findings.verdict(request, request.text, settings.programs)
 
-    def _in_shell(self, request: Request, text: str, settings: PolicySettings, *, known_only: bool) -> Verdict:
+    def _in_shell(self, request: DecisionRequest, text: str, settings: PolicySettings, *, known_only: bool) -> Verdict:
         """Return the verdict on a text that a POSIX shell runs, in place of the command line."""
         scopes = self._scopes(request, SHELL_PLATFORM, None)
         return self._of_shell(replace(request, text=text), scopes, settings, known_only=known_only)
 
-    def _of_shell(self, request: Request, scopes: _Scopes, settings: PolicySettings, *, known_only: bool) -> Verdict:
+    def _of_shell(self, request: DecisionRequest, scopes: _Scopes, settings: PolicySettings, *, known_only: bool) -> Verdict:
         form, scope = self._read_shell(request.text), scopes.here
         findings = _Findings()
         findings.add_text(scope.matching(form.text))
@@ -244,7 +246,7 @@ class Evaluator:
         return findings.verdict(request, form.text, settings.default)
 
     def _of_device(
-        self, request: Request, name: str, scopes: _Scopes, settings: PolicySettings, *, known_only: bool
+        self, request: DecisionRequest, name: str, scopes: _Scopes, settings: PolicySettings, *, known_only: bool
     ) -> Verdict:
         findings, text = _Findings(), request.text
         if scopes.may_be_shell and "\t" in text:  # a blank in a script; on a device it completes a word
@@ -289,7 +291,7 @@ class Evaluator:
             findings.add_verdict(self._in_shell(request, request.text, _RULES_ALONE, known_only=known_only))
         return findings.verdict(request, form.text, settings.default)
 
-    def _scopes(self, request: Request, name: str, mode: str | None) -> _Scopes:
+    def _scopes(self, request: DecisionRequest, name: str, mode: str | None) -> _Scopes:
         """Return the rules for requests that differ in their text only."""
         key = (name, mode, request.protocol, request.device, request.kind, request.principal, request.task, request.where)
         return self._scopes_of(key)
@@ -298,7 +300,7 @@ class Evaluator:
         self, key: tuple[str, str | None, str | None, str | None, str | None, str | None, str | None, Where]
     ) -> _Scopes:
         name, mode_name, protocol, device, kind, principal, task, where = key
-        request = Request("", name, protocol, device, mode_name, kind, principal, task, where)
+        request = DecisionRequest("", name, protocol, device, mode_name, kind, principal, task, where)
         platform = self._platforms[name]
         mode = platform.modes.get(request.mode or "")
         is_shell = platform.posix_shell or (mode is not None and mode.shell)
@@ -490,7 +492,7 @@ class _Findings:
         self._others.append((verdict.decision, verdict.reason))
         self._other_rules += verdict.rules
 
-    def verdict(self, request: Request, canonical: str, default: Decision) -> Verdict:
+    def verdict(self, request: DecisionRequest, canonical: str, default: Decision) -> Verdict:
         """Return the strictest decision. The default counts for each command that no rule allows, asks for or denies."""
         decisions = [(rule.decision, rule.reason) for rule in self._rules.values()] + self._others
         if self._undecided and not (self._text_decides and self._commands == 1):

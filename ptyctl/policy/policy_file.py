@@ -24,7 +24,7 @@ from ptyctl.api.model import Value
 from ptyctl.platforms import Platform
 
 from .evaluate import Evaluator, PolicySettings, ReadShell, RuleSet
-from .rules import ORIGIN_KEYS, UNKNOWN_PLATFORM, Decision, Request, Rule, glob_matches, strictest
+from .rules import ORIGIN_KEYS, UNKNOWN_PLATFORM, Decision, DecisionRequest, Rule, glob_matches, strictest
 
 #: The policies of the package, from the weakest to the strictest.
 PRESETS = ("off", "guarded", "readonly")
@@ -280,7 +280,7 @@ def _selected(rule: Rule, platforms: Mapping[str, Platform]) -> dict[str, Platfo
     return {name: platforms[name] for name in platforms if glob_matches(globs, name)}
 
 
-def example_requests(rule: Rule, text: str, platforms: Mapping[str, Platform]) -> Iterator[Request]:
+def example_requests(rule: Rule, text: str, platforms: Mapping[str, Platform]) -> Iterator[DecisionRequest]:
     """Yield the requests to judge an example of a rule with.
 
     There is one for each platform that the rule is for, in the first mode that fits the rule. A rule without a mode is judged
@@ -289,11 +289,11 @@ def example_requests(rule: Rule, text: str, platforms: Mapping[str, Platform]) -
     where: Literal["prompt", "program"] = "prompt" if glob_matches(rule.when.where or ("*",), "prompt") else "program"
     for name, platform in _selected(rule, platforms).items():
         if rule.when.mode is None:
-            yield Request(text, name, mode=platform.home[0], where=where)
+            yield DecisionRequest(text, name, mode=platform.home[0], where=where)
         else:
             mode = next((mode for mode in platform.modes if glob_matches(rule.when.mode, mode)), None)
             if mode is not None:
-                yield Request(text, name, mode=mode, where=where)
+                yield DecisionRequest(text, name, mode=mode, where=where)
 
 
 def _failing_examples(placed: PlacedRule, platforms: Mapping[str, Platform], read_shell: ReadShell) -> Iterator[PtyctlError]:

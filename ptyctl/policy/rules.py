@@ -30,12 +30,13 @@ class Decision(StrEnum):
     DENY = "deny"
 
 
-_SEVERITY = {decision: severity for severity, decision in enumerate(Decision)}
+#: The rank of each decision; a stricter one has a greater rank.
+SEVERITY = {decision: severity for severity, decision in enumerate(Decision)}
 
 
 def strictest(decisions: Iterable[Decision]) -> Decision:
     """Return the strictest of the decisions; ALLOW if there are none."""
-    return max(decisions, key=_SEVERITY.__getitem__, default=Decision.ALLOW)
+    return max(decisions, key=SEVERITY.__getitem__, default=Decision.ALLOW)
 
 
 def _as_tuple(value: Any) -> Any:
@@ -60,8 +61,8 @@ Where = Literal["prompt", "program"]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """A text that a caller wants to type, and where. None: not known, or absent.
+class DecisionRequest:
+    """Input to a decision: a text that a caller wants to type, and where. None: not known, or absent.
 
     Attributes:
         text: one or several lines, without the final end of line.
@@ -87,7 +88,7 @@ ORIGIN_KEYS = ("protocol", "device", "kind", "principal", "task")
 
 
 class When(Value):
-    """The requests that a rule applies to. Every key is a glob or a list of globs; an absent key matches all requests."""
+    """The decision requests that a rule applies to. A key is a glob or a list of globs; an absent key matches all requests."""
 
     platform: Globs | None = None
     protocol: Globs | None = None
@@ -98,7 +99,7 @@ class When(Value):
     task: Globs | None = None
     where: Globs | None = None
 
-    def applies(self, request: Request, platforms: tuple[str, ...], *, unknown: bool) -> bool:
+    def applies(self, request: DecisionRequest, platforms: tuple[str, ...], *, unknown: bool) -> bool:
         """Return whether the request is one of these.
 
         Args:

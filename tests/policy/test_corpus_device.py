@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ptyctl.policy.rules import SHELL_PLATFORM, Request
+from ptyctl.policy.rules import SHELL_PLATFORM, DecisionRequest
 
 from .presets import PLATFORMS, preset
 
@@ -25,7 +25,7 @@ def test_corpus_lines_get_their_verdicts(group: dict[str, Any]) -> None:
     platform, mode = group["platform"], group["mode"]
     found = []
     for text, *_ in group["lines"]:
-        request = Request(text, platform, mode=mode)
+        request = DecisionRequest(text, platform, mode=mode)
         assert preset("off").evaluator.verdict(request).decision == "allow"
         found.append([text, *(str(preset(name).evaluator.verdict(request).decision) for name in ("guarded", "readonly"))])
     assert found == group["lines"]

@@ -113,3 +113,12 @@ def test_line_longer_than_a_device_reads_is_opaque() -> None:
     assert GRAMMARS["cisco_ios"].read("show " + "x" * MAX_LINE).opaque
     assert not GRAMMARS["cisco_ios"].read("show x\n" * (MAX_COMMANDS - 1)).opaque
     assert GRAMMARS["cisco_ios"].read("show x\n" * MAX_COMMANDS).opaque
+
+
+def test_command_with_many_words_before_it_may_be_any_command() -> None:
+    grammar = GRAMMARS["cisco_ios"]
+    (command,) = grammar.read("do " * 1300 + "show clock").commands
+    assert len(command.readings) < 20
+    assert any(reading.words == (None,) and reading.other_mode for reading in command.readings)
+    (command,) = grammar.read("do do show clock").commands
+    assert (None,) not in [reading.words for reading in command.readings]

@@ -6,11 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.policy.rules import Decision, Request, Rule, Verdict, strictest
+from ptyctl.policy.rules import Decision, DecisionRequest, Rule, Verdict, strictest
 
 from .presets import PLATFORMS, load_text, preset
-
-DECIDED = {"ask": Decision.ASK, "deny": Decision.DENY, "allow": Decision.ALLOW, "warn": Decision.WARN}
 
 
 def policy(*rules: str, default: str = "allow", **settings: str) -> str:
@@ -24,7 +22,7 @@ def policy(*rules: str, default: str = "allow", **settings: str) -> str:
 
 
 def judge(text: str, rules: str, platform: str = "cisco_ios", mode: str | None = "privileged", **fields: str) -> Verdict:
-    return load_text(rules).evaluator.verdict(Request(text, platform, mode=mode, **fields))
+    return load_text(rules).evaluator.verdict(DecisionRequest(text, platform, mode=mode, **fields))
 
 
 def decision(text: str, rules: str, platform: str = "cisco_ios", mode: str | None = "privileged", **fields: str) -> str:
@@ -174,7 +172,7 @@ def test_text_with_control_characters_gets_the_strictest_decision() -> None:
 def test_platform_that_is_not_known_is_judged_as_generic() -> None:
     rules = policy('a ask: command = ["x"]\nwhen = { platform = "generic" }')
     assert [decision("x", rules, platform) for platform in ("generic", "no_such", "cisco_ios")] == ["ask", "ask", "allow"]
-    assert load_text(rules).evaluator.verdict(Request("x")).decision is Decision.ASK
+    assert load_text(rules).evaluator.verdict(DecisionRequest("x")).decision is Decision.ASK
 
 
 def test_shell_of_a_device_is_judged_by_rules_for_shells() -> None:
@@ -245,10 +243,10 @@ def test_no_form_of_a_command_that_is_asked_for_passes(command: tuple[str, Rule,
     text = data.draw(st.sampled_from(["", " ", *prefixes, *before])) + text
     text += data.draw(st.sampled_from(["", " ", " x", " ?", "\r", "\n"]))
     mode = data.draw(st.sampled_from([None, *(name for name, mode in PLATFORMS[platform].modes.items() if not mode.shell)]))
-    verdict = preset("guarded").evaluator.verdict(Request(text, platform, mode=mode))
+    verdict = preset("guarded").evaluator.verdict(DecisionRequest(text, platform, mode=mode))
     assert rule.id in verdict.rules
     assert verdict.decision is Decision.ASK
-    assert preset("readonly").evaluator.verdict(Request(text, platform, mode=mode)).decision is not Decision.ALLOW
+    assert preset("readonly").evaluator.verdict(DecisionRequest(text, platform, mode=mode)).decision is not Decision.ALLOW
 
 
 @given(asked_commands(), st.data())
@@ -263,7 +261,7 @@ def test_no_character_inserted_into_a_command_makes_it_pass_readonly(
         + text[place:]
     )
     mode = PLATFORMS[platform].home[0]
-    verdict = preset("readonly").evaluator.verdict(Request(text, platform, mode=mode))
+    verdict = preset("readonly").evaluator.verdict(DecisionRequest(text, platform, mode=mode))
     assert verdict.decision is Decision.DENY or not verdict.canonical, verdict
 
 
@@ -272,9 +270,9 @@ def test_no_character_inserted_into_a_command_makes_it_pass_readonly(
 )
 def test_any_text_gets_a_verdict(text: str, platform: str, name: str) -> None:
     mode = PLATFORMS[platform].home[0]
-    verdict = preset(name).evaluator.verdict(Request(text, platform, mode=mode))
+    verdict = preset(name).evaluator.verdict(DecisionRequest(text, platform, mode=mode))
     assert verdict.reason
-    assert verdict == preset(name).evaluator.verdict(Request(text, platform, mode=mode))
+    assert verdict == preset(name).evaluator.verdict(DecisionRequest(text, platform, mode=mode))
 
 
 @pytest.mark.parametrize(
@@ -290,16 +288,16 @@ def test_any_text_gets_a_verdict(text: str, platform: str, name: str) -> None:
     ],
 )
 def test_part_of_a_text_is_judged_by_rules_alone(line: str, expected: str) -> None:
-    request = Request(line, "linux", mode="user")
+    request = DecisionRequest(line, "linux", mode="user")
     assert preset("guarded").evaluator.verdict_by_rules(request).decision == expected
 
 
 def test_continued_text_is_judged_as_a_whole() -> None:
     evaluator = preset("guarded").evaluator
     texts = ["for f in a; do\nreboot\ndone", "bash <<EOF\nreboot\nEOF", 'echo "\n"; reboot', "rm -rf \\\n/"]
-    assert {str(evaluator.verdict(Request(text, "linux", mode="user")).decision) for text in texts} == {"ask"}
+    assert {str(evaluator.verdict(DecisionRequest(text, "linux", mode="user")).decision) for text in texts} == {"ask"}
     harmless = "cat > x <<EOF\nreboot\nEOF"
-    assert evaluator.verdict(Request(harmless, "linux", mode="user")).decision is Decision.ALLOW
+    assert evaluator.verdict(DecisionRequest(harmless, "linux", mode="user")).decision is Decision.ALLOW
 
 
 def test_rules_alone_give_no_default() -> None:
@@ -312,5 +310,5 @@ def test_rules_alone_give_no_default() -> None:
         ("a", "program", "allow"),
         ("re\x16load", "prompt", "ask"),
     ]:
-        request = Request(text, "cisco_ios", mode="privileged", where=where)
+        request = DecisionRequest(text, "cisco_ios", mode="privileged", where=where)
         assert evaluator.verdict_by_rules(request).decision == expected

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ptyctl.policy.examples import render_groups, render_table
 from ptyctl.policy.policy_file import PRESETS, PolicyTables, preset_text
 from ptyctl.policy.rules import When
+from tests.policy.preset_tables import render_groups, render_table
 
 from .presets import PLATFORMS, load_text, preset
 

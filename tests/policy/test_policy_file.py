@@ -8,7 +8,7 @@ import pytest
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.policy.evaluate import PolicySettings
-from ptyctl.policy.rules import Decision, Request
+from ptyctl.policy.rules import Decision, DecisionRequest
 
 from .presets import PLATFORMS, load_file, load_text
 
@@ -34,11 +34,11 @@ def rule(fields: str, rule_id: str = "r1") -> str:
 
 def test_example_of_the_documentation_loads_and_decides() -> None:
     evaluator = load_text(ROUTER).evaluator
-    request = Request("rou bgp 1", "cisco_ios", device="core-1", mode="config", kind="agent")
+    request = DecisionRequest("rou bgp 1", "cisco_ios", device="core-1", mode="config", kind="agent")
     verdict = evaluator.verdict(request)
     assert (verdict.decision, verdict.rules, verdict.mode) == (Decision.ASK, ("router",), "config")
     assert (verdict.reason, verdict.canonical) == ("routing changes need a second person", "rou bgp 1")
-    person = Request("rou bgp 1", "cisco_ios", device="core-1", mode="config", kind="person")
+    person = DecisionRequest("rou bgp 1", "cisco_ios", device="core-1", mode="config", kind="person")
     assert evaluator.verdict(person).decision is Decision.ALLOW
 
 

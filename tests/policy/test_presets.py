@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from ptyctl.policy.evaluate import PolicySettings
-from ptyctl.policy.examples import allowed_examples, render_table
 from ptyctl.policy.policy_file import PRESETS, run_examples
-from ptyctl.policy.rules import Decision, Request
+from ptyctl.policy.rules import Decision, DecisionRequest
 from ptyctl.policy.shell_command import canonical_shell
+from tests.policy.preset_tables import allowed_examples, render_table
 
 from .presets import PLATFORMS, load_text, no_file, preset
 
@@ -28,7 +28,7 @@ def decisions(policy: str, platform: str, kind: str) -> dict[str, str]:
     table = TASKS[platform]
     mode = table[f"{kind}_mode"]
     evaluator = preset(policy).evaluator
-    return {text: str(evaluator.verdict(Request(text, platform, mode=mode)).decision) for text in table[kind]}
+    return {text: str(evaluator.verdict(DecisionRequest(text, platform, mode=mode)).decision) for text in table[kind]}
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -87,17 +87,17 @@ def test_usual_configuration_commands_are_denied_by_readonly(platform: str) -> N
     ],
 )
 def test_unknown_word_of_a_shell_is_empty_or_ordinary_with_guarded(text: str, decision: str) -> None:
-    assert preset("guarded").evaluator.verdict(Request(text, "linux")).decision == decision
+    assert preset("guarded").evaluator.verdict(DecisionRequest(text, "linux")).decision == decision
 
 
 @pytest.mark.parametrize("text", SHELL_TEXTS["unknown_asks"] + SHELL_TEXTS["unknown_warns"])
 def test_unknown_word_of_a_shell_matches_all_rules_of_a_policy_that_asks_for_unparsed_text(text: str) -> None:
     policy = load_text('extends = ["guarded"]\nunparsed = "ask"', read_shell=canonical_shell)
-    assert policy.evaluator.verdict(Request(text, "linux")).decision == "ask"
+    assert policy.evaluator.verdict(DecisionRequest(text, "linux")).decision == "ask"
 
 
 def test_readonly_allows_no_show_command_in_an_unknown_mode() -> None:
-    verdict = preset("readonly").evaluator.verdict(Request("show version", "cisco_ios"))
+    verdict = preset("readonly").evaluator.verdict(DecisionRequest("show version", "cisco_ios"))
     assert (verdict.decision, verdict.rules) == (Decision.DENY, ())
 
 
@@ -115,5 +115,5 @@ def test_table_has_a_row_with_commands_for_every_platform() -> None:
 def test_commands_of_the_table_pass_readonly(platform: str) -> None:
     mode = TASKS[platform]["show_mode"]
     for text in allowed_examples((placed.rule for placed in preset("readonly").rules), platform):
-        verdict = preset("readonly").evaluator.verdict(Request(text, platform, mode=mode))
+        verdict = preset("readonly").evaluator.verdict(DecisionRequest(text, platform, mode=mode))
         assert verdict.decision is Decision.ALLOW, verdict

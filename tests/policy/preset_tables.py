@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from ptyctl.platforms import Platform
-
-from .rules import Decision, Rule, glob_matches
+from ptyctl.policy.rules import Decision, Rule, glob_matches
 
 #: Rules whose examples are commands that show, by the end of their ids.
 _SHOWING = ("-show", "-probe", "-configuration", "-diagnose")
