@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from ptyctl.api.approvals import State, Via
-from ptyctl.api.decision import PendingApproval
+from ptyctl.api.approvals import ApprovalStatus, Via
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
+from ptyctl.api.policy import PendingApproval
 from ptyctl.core.lease import Owner
+from ptyctl.core.limits import LIMITS, Limit
 from ptyctl.core.principal import Kind, Principal
 from ptyctl.core.states import ApprovalEvent, ApprovalState, next_approval_state
+from ptyctl.trace import current_trace_id
 
 from .clock import epoch_ms
 from .io.publisher import Publisher, Unsubscribe
@@ -23,9 +26,6 @@ from .io.signal import Signal
 
 #: Lifetime of a request (seconds); an approval must be used within the same time.
 TIMEOUT_S = 600.0
-#: Number of pending requests of one session and of one principal.
-MAX_SESSION_PENDING = 20
-MAX_PRINCIPAL_PENDING = 50
 #: Number of ended requests that are remembered.
 MAX_ENDED = 500
 #: Longest text of a request, in characters.
@@ -34,6 +34,10 @@ MAX_TEXT = 64 * 1024
 _MAX_SCREEN_ROWS, _MAX_SCREEN_COLS = 200, 500
 #: How long after the end of a watch its approver counts as connected (seconds): the next watch usually follows at once.
 _WATCH_GRACE_S = 5.0
+
+
+async def _any_text(edited: str) -> None:
+    """Check nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,7 @@ class HeldText:
         block_id: of the run that waits for the answer.
         keys: whether the text is typed without Enter, for a program that reads keys.
         check: raises PtyctlError for a text that must not be typed in its place.
+        trace_id: that of the call.
     """
 
     session_id: str
@@ -63,7 +68,13 @@ class HeldText:
     screen: tuple[str, ...] = ()
     block_id: str | None = None
     keys: bool = False
-    check: Callable[[str], None] = field(default=lambda edited: None, compare=False)
+    check: Callable[[str], Awaitable[None]] = field(default=_any_text, compare=False)
+    trace_id: str | None = field(default_factory=current_trace_id, compare=False)
+
+    @property
+    def principal(self) -> str:
+        """Return the name of the principal who asks."""
+        return self.owner.principal
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +162,7 @@ class Approval:
         self._publisher = Publisher()
 
     @property
-    def state(self) -> State:
+    def state(self) -> ApprovalStatus:
         """The state; `approved` also once it was used (`redeemed`)."""
         return "approved" if self._state == "redeemed" else self._state
 
@@ -311,7 +322,13 @@ class Approvals:
     """The requests and standing approvals of all sessions, and who may answer."""
 
     def __init__(
-        self, timeout_s: float = TIMEOUT_S, *, allow_self: bool = False, elicitation: bool = False, notifies: bool = False
+        self,
+        timeout_s: float = TIMEOUT_S,
+        *,
+        allow_self: bool = False,
+        elicitation: bool = False,
+        notifies: bool = False,
+        limits: Mapping[str, Limit] = LIMITS,
     ) -> None:
         """Create it.
 
@@ -319,7 +336,9 @@ class Approvals:
             allow_self: whether a person may approve a request of the same principal.
             elicitation: whether the person at an MCP client may answer requests of the client's principal.
             notifies: whether a notify command reports new requests.
+            limits: the named limits; this class enforces those of pending requests.
         """
+        self._session_limit, self._principal_limit = limits["max_session_approvals"], limits["max_principal_approvals"]
         self._timeout_s = timeout_s
         self._allow_self = allow_self
         self._elicitation = elicitation
@@ -358,9 +377,9 @@ class Approvals:
                 if replace(request.held, screen=held.screen) == held:
                     return request
         of_session = sum(request.held.session_id == held.session_id for request in pending)
-        of_principal = sum(request.held.owner.principal == held.owner.principal for request in pending)
-        _check_number(of_session, MAX_SESSION_PENDING, "this session")
-        _check_number(of_principal, MAX_PRINCIPAL_PENDING, held.owner.principal)
+        of_principal = sum(request.held.principal == held.principal for request in pending)
+        self._session_limit.check(of_session)
+        self._principal_limit._replace(what=f"requests of {held.principal} wait for an answer").check(of_principal)
         held = replace(held, screen=tuple(row[:_MAX_SCREEN_COLS] for row in held.screen[:_MAX_SCREEN_ROWS]))
         approval_id, deadline = f"ap-{secrets.token_hex(4)}", self._deadline(self._timeout_s)
         request = Approval(approval_id, held, deadline, self._publish, lambda: self.answerable, elicitation=self._elicitation)
@@ -370,6 +389,14 @@ class Approvals:
         self._forget_oldest()
         return request
 
+    def limits_in_use(self) -> dict[str, int]:
+        """Return how many requests of the session and of the principal with most of them wait, by the names of the limits."""
+        pending = [request.held for request in self._requests.values() if request.state == "pending"]
+        return {
+            self._session_limit.name: _most_frequent(held.session_id for held in pending),
+            self._principal_limit.name: _most_frequent(held.principal for held in pending),
+        }
+
     def find(self, approval_id: str, session_id: str, owner: Owner) -> Approval:
         """Return a request of a session and a principal.
 
@@ -377,7 +404,7 @@ class Approvals:
             PtyctlError: NOT_FOUND.
         """
         request = self._requests.get(approval_id)
-        if request is None or (request.held.session_id, request.held.owner.principal) != (session_id, owner.principal):
+        if request is None or (request.held.session_id, request.held.principal) != (session_id, owner.principal):
             raise no_approval(approval_id)
         request.expire_if_due()
         return request
@@ -419,24 +446,49 @@ class Approvals:
         *,
         via: Via = "library",
         comment: str | None = None,
-        text: str | None = None,
         same_s: float | None = None,
         keys_s: float | None = None,
     ) -> Approval:
         """Approve a request.
 
         Args:
-            text: typed instead of the requested text.
             same_s: also approve the same command for this time.
             keys_s: also let the requester type into the running program for this time.
 
         Raises:
-            PtyctlError: NOT_FOUND; FORBIDDEN; ALREADY_CLOSED if it was answered or has ended; INVALID_ARGUMENT; the error
-                of the check of edited texts.
+            PtyctlError: NOT_FOUND; FORBIDDEN; ALREADY_CLOSED if it was answered or has ended.
         """
+        return self._approve(self._approvable(approval_id, by, via), by, via, comment, None, same_s, keys_s)
+
+    async def approve_edited(
+        self,
+        approval_id: str,
+        by: Principal,
+        text: str,
+        *,
+        via: Via = "library",
+        comment: str | None = None,
+        same_s: float | None = None,
+        keys_s: float | None = None,
+    ) -> Approval:
+        """Approve a request with a text that is typed instead of the requested one. The policy judges it first.
+
+        Raises:
+            PtyctlError: as `approve`; INVALID_ARGUMENT; the error of the check of edited texts.
+        """
+        held = self._approvable(approval_id, by, via).held
+        if text != held.text:
+            if same_s is not None:
+                raise invalid("an edited text cannot be approved for later calls too", hint="approve it once")
+            _check_text(text)
+            await held.check(text)
+        # It may have been answered meanwhile.
+        return self._approve(self._approvable(approval_id, by, via), by, via, comment, text, same_s, keys_s)
+
+    def _approvable(self, approval_id: str, by: Principal, via: Via) -> Approval:
+        """Return a request that a principal may approve. Raises PtyctlError as `approve`."""
         request = self._unanswered(approval_id, by, via)
-        held = request.held
-        if by.name == held.owner.principal and via != "elicitation" and not self._allow_self:
+        if by.name == request.held.principal and via != "elicitation" and not self._allow_self:
             message = f"{by.name} asked for this, and nobody approves their own request"
             raise PtyctlError(
                 ErrorCode.FORBIDDEN,
@@ -444,11 +496,18 @@ class Approvals:
                 {"approval_id": approval_id},
                 hint="another person must approve it; the setting approvals.allow_self allows it",
             )
-        if text is not None and text != held.text:
-            if same_s is not None:
-                raise invalid("an edited text cannot be approved for later calls too", hint="approve it once")
-            _check_text(text)
-            held.check(text)
+        return request
+
+    def _approve(
+        self,
+        request: Approval,
+        by: Principal,
+        via: Via,
+        comment: str | None,
+        text: str | None,
+        same_s: float | None,
+        keys_s: float | None,
+    ) -> Approval:
         if same_s is not None:
             self._grant(request, "same", same_s)
         if keys_s is not None:
@@ -549,7 +608,7 @@ class Approvals:
 
     def _check_elicitation(self, request: Approval, by: Principal) -> None:
         """Check an answer of the person at the MCP client of a principal. Raises PtyctlError FORBIDDEN."""
-        if not self._elicitation or by.name != request.held.owner.principal:
+        if not self._elicitation or by.name != request.held.principal:
             message = f"the person at the MCP client of {by.name} may not answer this request"
             hint = "the setting approvals.elicitation allows it for requests of the same client"
             raise PtyctlError(ErrorCode.FORBIDDEN, message, {"approval_id": request.approval_id}, hint=hint)
@@ -610,10 +669,8 @@ def no_approval(approval_id: str) -> PtyctlError:
     return PtyctlError(ErrorCode.NOT_FOUND, message, {"approval_id": approval_id}, hint="list the approval requests")
 
 
-def _check_number(number: int, maximum: int, whose: str) -> None:
-    if number >= maximum:
-        message = f"{number} requests of {whose} wait for an answer, and the limit is {maximum}"
-        raise PtyctlError(ErrorCode.LIMIT_EXCEEDED, message, {"pending": number}, hint="wait until some are answered")
+def _most_frequent(names: Iterable[str]) -> int:
+    return max(Counter(names).values(), default=0)
 
 
 def _check_person(by: Principal) -> None:

@@ -1,7 +1,7 @@
 """Authorization of input: the policy judges every text of a caller before it is sent to the far end.
 
 The command of a run is judged whole. Other input passes the gate key by key. The model of the typed line
-(`ptyctl.policy.typed_line`) has the line that a key submits, if it is known. Otherwise the line is read from the screen.
+(`ptyctl.policy.pending_line`) has the line that a key submits, if it is known. Otherwise the line is read from the screen.
 What the session types itself (logins, pager keys, replies to queries) is not judged.
 """
 
@@ -10,29 +10,34 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from functools import partial
+from itertools import takewhile
 
-from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.core.control_sequences import ETX, PASTE_END
+from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
+from ptyctl.core.control_sequences import BRACKETED_PASTE, ETX, PASTE_END
 from ptyctl.core.lease import Owner
+from ptyctl.core.renderer import render
 from ptyctl.core.screen import ScreenSnapshot
 from ptyctl.core.shells import may_run_shell, shell_dialect
 from ptyctl.core.unfinished_line import UnfinishedLine
 from ptyctl.platforms import DeviceProfile
-from ptyctl.policy.rules import SHELL_PLATFORM, Decision, Request, Verdict, Where
-from ptyctl.policy.shell_command import expands_history
-from ptyctl.policy.typed_line import DEVICE_KEYS, SHELL_KEYS, TypedLine
+from ptyctl.policy.key_bindings import read_bindings
+from ptyctl.policy.pending_line import DEVICE_KEYS, SHELL_KEYS, PendingLine, Piece, fills_next_line
+from ptyctl.policy.rules import SHELL_PLATFORM, Decision, Verdict, Where
+from ptyctl.policy.shell_command import expands_history, runs_history
 from ptyctl.session.device.exchange import lines_before, rendered, text_behind_prompt
 from ptyctl.session.io.gate import Refusal, Split, Writer
 from ptyctl.session.io.prompt import is_continuation
 from ptyctl.session.io.terminal_state import TerminalState
-from ptyctl.session.runs.runs import LONG_COMMAND
+from ptyctl.session.io.time_slice import TimeSlice
 from ptyctl.session.screen.screen import Screen
-from ptyctl.session.screen.shown_line import shown_lines, shows_only, text_after
+from ptyctl.session.screen.shown_line import rows_above, shown_lines, shows_only, text_after
 
 from .approvals import Approval, Approvals, HeldText
+from .judgement import Judgement, Place, PolicyDecisionPoint, Subject, stricter
+from .verdict_thread import LONG_TEXT, judge_in_thread, judge_outside_loop
 
 #: The echo of keys has settled after this much silence, on this machine and on another one (seconds).
 ECHO_QUIET_S = 0.05
@@ -40,18 +45,31 @@ REMOTE_ECHO_QUIET_S = 0.15
 #: The longest wait for the first echo, and until it has settled (seconds).
 ECHO_WAIT_S = 1.0
 SETTLE_WAIT_S = 5.0
+#: The longest wait for the line editor of a program that has shown its prompt (seconds).
+_EDITOR_WAIT_S = 1.0
 #: How often a line is read again because the screen has changed meanwhile.
 _READINGS = 3
+#: How often a text is judged because it goes to another place, or another policy is in force, than when its judgement began.
+_JUDGEMENTS = 3
 #: How often a local program is asked whether it has read the input (seconds).
 _POLL_S = 0.005
-#: A longer text for a device is judged line by line only, in characters.
-_MAX_JOINED = 16_384
-#: Other tasks run after this many lines of one write were judged.
-_BATCH_LINES = 16
+#: The longest input that is judged while nothing else happens, in bytes: an answer that is typed once a pattern matches.
+MAX_JUDGED_AT_ONCE = 4096
+#: Most verdicts on long commands that wait for their runs.
+_MAX_AHEAD = 8
+#: A write is followed in parts of this size, in bytes; other tasks may run between them.
+_BATCH_BYTES = 256
+#: A line of a text counts as this many characters in addition, when the time for its verdict is estimated.
+_LINE_COST = 32
 #: Rows of the output in an approval request, and the number of bytes that they are rendered from.
 _SCREEN_ROWS, _SCREEN_BYTES = 24, 8192
+#: The most output since the prompt that is searched for the first row of the line.
+_LINE_BYTES = 32 * 1024
+#: The longest output of a prompt that is drawn.
+_PROMPT_BYTES = 4096
 #: Shells that do not expand `!`; `sh` may be bash.
 _WITHOUT_HISTORY_EXPANSION = frozenset(("fish", "dash"))
+_ESCAPE = b"\x1b"
 #: Deletes the line of a program that reads lines from the terminal (VKILL of termios), and of most line editors.
 _KILL_LINE = b"\x15"
 #: Keys of line editors; a newline ends a line.
@@ -61,49 +79,6 @@ _KEYS = re.compile(r"[\x00-\x09\x0b\x0c\x0e-\x1f\x7f]")
 _MAX_PASSWORD = 4095
 #: A password up to its Enter: no key that ends the program which asks for it, so that a shell gets the rest.
 _PASSWORD = re.compile(rb"[^\x00-\x14\x16-\x1f]{0,%d}(?:[\r\n]|\Z)" % _MAX_PASSWORD)
-_ORDER = {decision: severity for severity, decision in enumerate(Decision)}
-
-
-class Policy(Protocol):
-    """The policy in force."""
-
-    @property
-    def name(self) -> str:
-        """The name of its preset or file."""
-        ...
-
-    def verdict(self, request: Request) -> Verdict:
-        """Return the verdict on a text. Raises PtyctlError POLICY_DENIED while no policy can be loaded."""
-        ...
-
-    def verdict_by_rules(self, request: Request, *, known_only: bool = False) -> Verdict:
-        """Return the verdict of the rules that match; ALLOW if none does. `known_only`: an unknown word matches none."""
-        ...
-
-    def unreadable(self, request: Request) -> Verdict:
-        """Return the verdict on a line that cannot be read."""
-        ...
-
-
-class Subject(NamedTuple):
-    """The properties of a session that rules compare."""
-
-    session_id: str
-    protocol: str
-    device: str | None
-    program: str | None
-
-
-class Place(NamedTuple):
-    """Where a text goes. In a program, the shell below may read it later, so that its rules count too.
-
-    `is_ahead`: the program may not read it at all; then also words that are not known count in the shell.
-    """
-
-    platform: str | None
-    mode: str | None = None
-    where: Where = "prompt"
-    is_ahead: bool = False
 
 
 class Authorization:
@@ -125,6 +100,7 @@ class Authorization:
         is_running: Callable[[], bool],
         binding: Callable[[], str],
         post_notice: Callable[[str], None],
+        on_refused: Callable[[Writer, str, PtyctlError, str | None, str], None] = lambda *refused: None,
     ) -> None:
         """Create it.
 
@@ -133,6 +109,8 @@ class Authorization:
             is_shell: returns whether a session without a platform has a POSIX shell.
             has_marks: returns whether the shell reports its prompts; `is_running` whether a command runs in it.
             binding: returns what an approval depends on: the incarnation, and the fencing token of the lock.
+            on_refused: called with a writer, the text that is denied, the error, the block_id of a command
+                that is kept, and how the text came (`exec` or `write`).
         """
         self._subject = subject
         self._terminal = terminal
@@ -144,14 +122,18 @@ class Authorization:
         self._has_marks, self._is_running = has_marks, is_running
         self._binding = binding
         self._post_notice = post_notice
-        self._policy: Policy | None = None
+        self._on_refused = on_refused
+        self._policy: PolicyDecisionPoint | None = None
         self._approvals: Approvals | None = None
-        self._line = TypedLine()
+        self._line = PendingLine()
         self._cleared = 0
         self._incarnation_raw = self._stream.incarnation_raw
         #: Where the output of the terminal began in which something was typed last.
         self._used_raw = -1
-        self._ahead: tuple[str, Sequence[Place], Owner, Verdict] | None = None
+        #: Where long commands would go, and the policy's verdicts on them there, which were found in the thread.
+        self._ahead: dict[tuple[str, Owner], tuple[Sequence[Place], object, Verdict]] = {}
+        #: Whether keys are judged, and for which policy, platform and caller: it is asked at each key.
+        self._keys_judged: tuple[object, bool] = (None, False)
         #: The output and the time when a key was last typed, the time of the first one without output since, and its delay.
         self._typed_raw = 0
         self._typed_at = self._unanswered_at = self._echo_delay_s = 0.0
@@ -159,15 +141,25 @@ class Authorization:
         self._wakeups: int | None = None
         self._typed_wakeups: int | None = None
         self._prompt_at: tuple[int, tuple[str | None, str]] = (-1, (None, ""))
+        #: The keys that the last prompt mark has reported, and whether a command runs.
+        self._bound_keys: tuple[str | None, bool] = (None, False)
         #: Whether the last line was submitted to a shell that had read all input before it.
         self._shell_has_line = False
         #: Whether the lines before the pending one may have a secret.
         self._has_secret = False
+        #: The program that gets the next keys and its wake-ups, as noted before they are sent, and those at the last Enter.
+        self._reader: tuple[object, int | None] | None = None
+        self._entered_by: tuple[object, int | None] | None = None
         #: What was typed since the last Enter, up to more than a password, and whether its echo is masked.
         self._typed = b""
         self._is_masked = False
+        #: Whether an earlier process has sent lines that the next ones may continue, and the output at a Ctrl-C since, or -1.
+        self._has_lost_lines = False
+        self._interrupted_raw = -1
+        #: Whether the last command of a run may put text into the next line.
+        self._fills_next_line = False
 
-    def set_policy(self, policy: Policy, approvals: Approvals) -> None:
+    def set_policy(self, policy: PolicyDecisionPoint, approvals: Approvals) -> None:
         """Set the policy that judges all further input."""
         self._policy, self._approvals = policy, approvals
 
@@ -186,12 +178,15 @@ class Authorization:
         if self._approvals is not None:
             self._approvals.lock_ended(self._subject.session_id, owner)
 
-    def check(self, text: str, writer: Writer, mode: str | None, where: Where | None) -> tuple[Verdict, Place] | None:
+    async def check(self, text: str, writer: Writer, mode: str | None, where: Where | None) -> tuple[Verdict, Place] | None:
         """Return the verdict on a text as on typed input, and where it would go now; None without a policy.
 
         Args:
             mode: instead of the mode of the prompt that is shown.
             where: instead of where the session is.
+
+        Raises:
+            PtyctlError: LIMIT_EXCEEDED if it takes too long.
         """
         if self._policy is None:
             return None
@@ -200,7 +195,7 @@ class Authorization:
             places = (prompt,) if where == "prompt" else self._in_program(prompt)
         if mode is not None:
             places = tuple(place._replace(mode=mode) for place in places)
-        return self._judge(text, places, writer), places[0]
+        return await self._judge_outside_loop(text, places, writer), places[0]
 
     def pending_approvals(self) -> int:
         """Return the number of texts that wait for an approval."""
@@ -215,10 +210,17 @@ class Authorization:
     # Commands of runs
 
     async def judge_ahead(self, text: str, writer: Writer) -> None:
-        """Judge a long command in a thread; `judge_command` uses the verdict if the command still goes to the same place."""
+        """Judge a long command in a thread; `judge_command` uses the verdict if the command still goes to the same place.
+
+        Raises:
+            PtyctlError: LIMIT_EXCEEDED if it takes too long.
+        """
         if self._policy is not None:
-            places = self._places_of_run()
-            self._ahead = text, places, writer.owner, await self._judge_in_thread(text, places, writer)
+            places, policy = self._places_of_run(), self._policy.identity
+            verdict = await judge_in_thread(partial(self._judgement(places, writer).verdict, text, places))
+            while len(self._ahead) >= _MAX_AHEAD:  # their calls were cancelled
+                del self._ahead[next(iter(self._ahead))]
+            self._ahead[text, writer.owner] = places, policy, verdict
 
     def judge_command(self, text: str, writer: Writer, block_id: str, *, is_quoted: bool | None) -> Approval | None:
         """Judge the command of a run; return the approval that it must wait for, or None.
@@ -228,18 +230,22 @@ class Authorization:
                 known before the shell is. Then a Tab, which indents scripts, is taken for text.
 
         Raises:
-            PtyctlError: POLICY_DENIED.
+            PtyctlError: POLICY_DENIED; BUSY if a long command was judged for another place or by another policy.
         """
         if self._policy is None:
             return None
         places = self._places_of_run()
-        verdict = self._judge(text, places, writer)
+        judged_for, policy, verdict = self._ahead.pop((text, writer.owner), (None, None, None))
+        if verdict is None or judged_for != places or policy is not self._policy.identity:
+            if len(text) > LONG_TEXT:
+                raise _place_changed("the command")
+            verdict = self._judge(text, places, writer)
         keys = _CONTROL if is_quoted is None else _KEYS
         if not is_quoted and (keys.search(text) or (is_quoted is False and self._recalls(text, places))):
-            verdict = self._stricter(verdict, self._policy.unreadable(self._request(text, places[0], writer)))
+            verdict = stricter(verdict, self._judgement(places, writer).unreadable(places[0]))
         approval = self._decide(verdict, text, places, writer, block_id)
         if approval is None:
-            self._line.note_command(text)
+            self._note_command(text)
         return approval
 
     def check_command(self, text: str, writer: Writer) -> None:
@@ -266,7 +272,9 @@ class Authorization:
         verdict = self._judge(text, places, writer)
         if verdict.decision is Decision.ASK and not self._keys_allowed(places, writer):
             message = f"{text!r} needs an approval: {verdict.reason}; nothing was typed"
-            raise PtyctlError(ErrorCode.POLICY_DENIED, message, _details(verdict, sensitive=writer.sensitive), hint=hint)
+            error = PtyctlError(ErrorCode.POLICY_DENIED, message, _details(verdict, sensitive=writer.sensitive), hint=hint)
+            writer.review.record(verdict)
+            raise self._refused(error, text, writer, is_secret=writer.sensitive)
         self._decide(verdict, text, places, writer)
 
     def confirm(self, approval: Approval, writer: Writer) -> str:
@@ -285,11 +293,22 @@ class Authorization:
                 why = "the connection, the prompt, the folder, the program or the lock has changed since it was asked for"
                 approval.set_stale(why)
         text = approval.redeem()
-        self._line.note_command(text)
+        self._note_command(text)
         writer.review.permit, writer.review.edited = approval, approval.edited
         return text
 
+    def _note_command(self, text: str) -> None:
+        """Note the command of a run that is about to be typed: it may change what keys or the next line do."""
+        self._line.note_command(text)
+        self._fills_next_line = fills_next_line(text)
+
     # Input that passes the gate
+
+    def sending(self, data: bytes) -> None:
+        """Note the program that gets input which may submit a line: its wake-ups then show whether it has read the input."""
+        if self._policy is not None and self._line.may_be_submitted_by(data):
+            self._wakeups = self._terminal.wakeups()
+            self._reader = self._terminal.foreground_program(), self._wakeups
 
     def typed(self, data: bytes, *, secret: bool = False) -> None:
         """Update the pending line with input that was sent."""
@@ -298,17 +317,39 @@ class Authorization:
         for _ in self._line.feed(data):
             pass
         end = max(data.rfind(b"\r"), data.rfind(b"\n")) + 1
+        if end:
+            self._entered_by = self._reader
+        if self._has_lost_lines and ETX in data:
+            self._interrupted_raw = self._stream.raw_size
         self._typed = (data[end:] if end else self._typed + data)[: _MAX_PASSWORD + 1]
         self._is_masked = self._typed != b"" and (secret or (self._is_masked and not end))
-        self._has_secret = (secret or self._has_secret) and (self._line.continued or self._line.line) != ""
+        self._has_secret = (secret or self._has_secret) and (self._line.has_continued or not self._line.is_empty)
         self._note_typed()
 
     def is_judged(self, data: bytes, writer: Writer) -> bool:
         """Return whether input is judged before it is sent: it may submit a line, or a program may read it key by key."""
+        self._line.is_for_editor = self._may_reach_editor(data)
         return self._line.may_be_submitted_by(data) or self._judges_keys(writer)
+
+    def _may_reach_editor(self, data: bytes) -> bool:
+        """Return whether a program may get an Escape: one runs, or what was or is typed before may start one."""
+        if _ESCAPE not in data or self._platform()[1]:
+            return False
+        return b"\r" in data or b"\n" in data or self._places()[0].where == "program" or not self._shell_reads()
+
+    def asks_secret(self) -> bool:
+        """Return whether the last line of a far end whose echo is not known asks for a password, and is no shell's prompt."""
+        terminal = self._terminal
+        if self._subject.protocol == "local" or terminal.echo_is_known():
+            return False
+        typed = self._typed.decode("utf-8", "replace")
+        return _asks_password(terminal.last_line(), typed, terminal.prompt.learned, self._profile())
 
     def split(self, data: bytes, judged: int) -> Split:
         """Split input before the first key that may submit a line which is not judged; `judged` lines are."""
+        self._line.is_for_editor = self._line.is_for_editor or self._may_reach_editor(data)
+        if not self._line.may_be_submitted_by(data):
+            return Split(len(data), 0, 0)
         size = lines = 0
         for piece in self._line.copy().feed(data):
             if piece.submits:
@@ -319,15 +360,31 @@ class Authorization:
         return Split(size, lines, 0)
 
     def line_replaced(self) -> None:
-        """Clear the pending line: the command of a run is typed at an empty prompt."""
+        """Clear the pending line: the command of a run is typed at an empty prompt. Other text may precede what follows."""
         self._used_raw = self._stream.incarnation_raw
+        if self._fills_next_line:
+            self._synchronise()  # it would clear the line later
         self._line.clear()
+        if self._fills_next_line:
+            self._line.put_behind_text()
         self._typed, self._is_masked = b"", False
 
     def lose_line(self) -> None:
         """Mark the pending line as unknown: the command of a run was not sent whole, or a break may have changed it."""
         self._synchronise()
         self._line.lose()
+
+    def line_restored(self, text: bytes | None) -> None:
+        """Continue the pending line of an earlier process; `text` is what was typed of it, or None if that is not known.
+
+        Lines that it may continue are not known. At a shell's prompt the screen cannot show them, so it is not judged by that.
+        """
+        unfinished = self._unfinished
+        self._has_lost_lines = unfinished.entered_raw >= 0 and not self._at_new_prompt()
+        if self._has_lost_lines or not (unfinished.empty or (text is not None and self._has_marks())):
+            self.lose_line()
+        elif not unfinished.empty and text is not None:
+            self.typed(text)
 
     async def review(self, data: bytes, writer: Writer) -> int:
         """Judge the lines that input submits, as far as they are known before any of it is sent; return their number.
@@ -338,35 +395,53 @@ class Authorization:
         self._synchronise()
         if self._policy is None:
             return 1 << 30
-        if not self._line.may_be_submitted_by(data):
-            self._judge_keys(data, writer)
+        if not self._line.may_be_submitted_by(data):  # so the policy judges keys
+            await self._judge_single_keys(data, writer, follows=False)
             return 0
-        lines = [] if await self._will_take_password(data) else self._known_lines(data)
-        self._wakeups = self._terminal.wakeups()
-        if lines:
-            await self._judge_lines(lines, writer)
-        self._judge_keys(data, writer)
-        return len(lines)
+        lines = [] if await self._will_take_password(data) else await self._known_lines(data)
+        for _ in range(_JUDGEMENTS):
+            judged_by = self._judged_by(writer)
+            if lines:
+                await self._judge_lines(lines, writer)
+            await self._judge_keys(data, writer)
+            if len(data) <= LONG_TEXT or self._judged_by(writer) == judged_by:
+                return len(lines)
+        raise _place_changed("the text")
 
     def review_now(self, data: bytes, writer: Writer) -> bool:
         """Judge input as `review` does, without waiting: an unknown line counts as unreadable. A password is not judged.
 
-        Return whether it may be sent to any program; otherwise only to one that reads a password.
+        Return whether it may be sent to any program; otherwise only to one that reads a password. Long input is refused, as
+        nothing else would happen until its verdict.
         """
         self._synchronise()
         if self._policy is None:
             return True
-        pieces = list(self._line.copy().feed(data))
+        if len(data) > MAX_JUDGED_AT_ONCE:  # so no password either
+            raise Refusal(self._refused(_too_long_at_once(), "", writer), b"")
+        model = self._line.copy()  # a write that has begun keeps its own
+        model.is_for_editor = self._may_reach_editor(data)
+        pieces = list(model.feed(data))
         if self._takes_password(data) and not any(piece.submits for piece in pieces[:-1]):
             return False
-        lines = self._known_lines(data)
-        self._judge_keys(data, writer)
+        submitted = [piece for piece in pieces if piece.submits]
+        lines = [piece.line for piece in takewhile(lambda piece: piece.line is not None, submitted) if piece.line is not None]
+        if self._judges_keys(writer):
+            keys, follows = _behind_last_line(pieces)
+            if (places_of_keys := self._places_of_keys(keys, follows=follows)) is not None:
+                text = keys.decode("utf-8", "surrogateescape")
+                self._enforce(self._judge(text, places_of_keys, writer), text, places_of_keys, writer, keys=True)
         places = self._places()
-        verdict = self._judge_typed(lines, places, writer) if lines else None
+        verdict = None
+        if lines:
+            judgement = self._judgement(places, writer)
+            verdict = judgement.verdict("\n".join(lines), places)
+            for line in lines:
+                verdict = stricter(verdict, judgement.part(line, places))
         is_known = not any(piece.submits and piece.line is None for piece in pieces)
         is_known = is_known and not any(self._recalls(line, places) for line in lines)
         if not is_known:
-            verdict = self._stricter(verdict, self._of_unknown(places, writer))
+            verdict = stricter(verdict, self._judgement(places, writer).unknown(places))
         if verdict is not None:
             self._enforce(verdict, "\n".join(lines), places, writer, readable=is_known)
         return True
@@ -375,84 +450,145 @@ class Authorization:
         """Judge the line that a key submits before the key is sent. Raises Refusal."""
         if self._policy is not None and not await self._will_take_password(key):
             await self._admit(key, writer)
-            self._wakeups = self._terminal.wakeups()
 
     async def _admit(self, key: bytes, writer: Writer) -> None:
         line = next((piece.line for piece in self._line.copy().feed(key) if piece.submits), None)
+        if line is None and key in (b"\r", b"\n") and self.asks_secret():
+            line = self._line.typed  # the screen does not show it
         if line is not None:
             await self._judge_lines([line], writer)
             return
-        places, readings = await self._read_line(key)
-        if self._is_masked:
-            readings = []
         verdict = None
-        for reading in readings:
-            verdict = self._stricter(verdict, self._judge(self._with_continued(reading, places), places, writer))
-        is_certain = not places[-1].is_ahead and not any(self._recalls(reading, places) for reading in readings)
+        for _ in range(_JUDGEMENTS):
+            places: Sequence[Place] = self._places()
+            readings: list[str] = []
+            # line editors show a paste at its end, and zsh takes the lines of one that pauses for 1 s for typed ones
+            if not (self._line.is_pasting and BRACKETED_PASTE in self._stream.terminal_modes):
+                places, readings = await self._read_line(key)
+            raw, judgement = self._stream.raw_size, self._judgement(places, writer)
+            if self._is_masked or (self._has_lost_lines and places[0].where == "prompt"):
+                readings = []
+            texts = [self._with_continued(reading, places) for reading in readings]
+            for text in texts:
+                judge = partial(judgement.verdict, text, places)
+                verdict = stricter(verdict, await judge_outside_loop(judge, len(text)))
+            if max(map(len, texts), default=0) <= LONG_TEXT or self._judged_by(writer) == (places, judgement):
+                break
+        else:
+            raise _place_changed("the line")
+        is_same = raw == self._stream.raw_size  # a long line was judged in a thread
+        is_certain = is_same and not places[-1].is_ahead and not any(self._recalls(reading, places) for reading in readings)
         if verdict is None or not is_certain:
-            verdict = self._stricter(verdict, self._of_unknown(places, writer))
+            verdict = stricter(verdict, self._judgement(places, writer).unknown(places))
         readable = is_certain and len(readings) == 1
         self._enforce(verdict, readings[0] if readings else "", places, writer, readable=readable)
         if readings and self._line.line is None:
             self._line.submitted(readings[0])
 
-    def _known_lines(self, data: bytes) -> list[str]:
+    async def _known_lines(self, data: bytes) -> list[str]:
         """Return the lines that input submits, up to the first unknown one."""
-        model = self._line.copy()
         lines: list[str] = []
-        for piece in model.feed(data):
+        async for piece in self._pieces_of(data):
             if piece.submits:
                 if piece.line is None:
                     break
                 lines.append(piece.line)
         return lines
 
+    async def _pieces_of(self, data: bytes) -> AsyncIterator[Piece]:
+        """Yield the pieces of input. Other tasks run between batches: if they type, the gate judges the input again."""
+        model, time_slice = self._line.copy(), TimeSlice()
+        for begin in range(0, len(data), _BATCH_BYTES):
+            await time_slice.yield_if_over()
+            for piece in model.feed(data[begin : begin + _BATCH_BYTES]):
+                yield piece
+
     def _judges_keys(self, writer: Writer) -> bool:
         """Return whether the policy asks for, or denies, input to a program that no rule names."""
         name, is_device = self._platform()
         if self._policy is None or is_device:
             return False
-        return _is_strict(self._policy.verdict(self._request("", Place(name, where="program"), writer)))
+        by = self._policy.identity, name, writer.by.kind, writer.by.name, writer.task_id
+        if self._keys_judged[0] != by:
+            place = Place(name, where="program")
+            self._keys_judged = by, _is_strict(self._judgement((place,), writer).programs(place))
+        return self._keys_judged[1]
 
-    def _judge_keys(self, data: bytes, writer: Writer) -> None:
+    async def _judge_keys(self, data: bytes, writer: Writer) -> None:
         """Judge what follows the last line of some input: a program may read it key by key. Raises Refusal."""
         if not self._judges_keys(writer):
             return
-        keys, follows = b"", False
-        for piece in self._line.copy().feed(data):
-            keys, follows = (b"", True) if piece.submits else (keys + piece.data, follows)
-        if not keys:
+        keys, follows = _behind_last_line([piece async for piece in self._pieces_of(data)])
+        await self._judge_single_keys(keys, writer, follows=follows)
+
+    async def _judge_single_keys(self, keys: bytes, writer: Writer, *, follows: bool) -> None:
+        """Judge text without a line end. `follows`: a line end of the same write precedes it. Raises Refusal."""
+        text, places = keys.decode("utf-8", "surrogateescape"), self._places_of_keys(keys, follows=follows)
+        if places is None:
             return
+        verdict = None
+        for _ in range(_JUDGEMENTS):
+            judgement = self._judgement(places, writer)
+            verdict = stricter(verdict, await judge_outside_loop(partial(judgement.verdict, text, places), len(text)))
+            now = self._places_of_keys(keys, follows=follows) or places
+            if len(text) <= LONG_TEXT or (now, self._judgement(now, writer)) == (places, judgement):
+                break
+            places = now  # another program has begun to read, or another policy is in force
+        else:
+            raise _place_changed("the text")
+        self._enforce(verdict, text, places, writer, keys=True)
+
+    def _places_of_keys(self, keys: bytes, *, follows: bool) -> Sequence[Place] | None:
+        """Return where text without a line end goes if a program may read single keys of it; None otherwise.
+
+        A program that waits for a line gets it at Enter. One that does not read yet may read single keys later.
+        """
+        if not keys:
+            return None
         places = self._places()
         if places[0].where == "prompt":
             if not follows and self._shell_reads():
-                return
+                return None
             places = self._in_program(places[0]._replace(is_ahead=True))
-        if follows or not self._terminal.reads_lines():
-            text = keys.decode("utf-8", "surrogateescape")
-            self._enforce(self._judge(text, places, writer), text, places, writer, keys=True)
+        reads_line = self._has_taken_enter() and (self._terminal.reads_line() or self._terminal.reads_password())
+        return places if follows or not reads_line else None
 
     def _shell_reads(self) -> bool:
         """Return whether a shell has read all input before, and waits at its prompt."""
         terminal = self._terminal
-        if self._has_marks() and self._shows_prompt_since_enter():
+        if self._shows_prompt_since_enter() and (self._knows_prompt() or terminal.input_is_read() is None):
             return True
         if is_continuation(terminal.last_line(), terminal.prompt.learned):
             return True
+        if not (terminal.input_is_read() is True and self._has_taken_enter()):
+            return False
         is_editing = terminal.shell_in_foreground() is True and terminal.line_editor_active() and not self._is_running()
-        return (is_editing and terminal.input_is_read() is True) or self._shows_prompt_since_enter()
+        return is_editing or self._shows_prompt_since_enter()
+
+    def _knows_prompt(self) -> bool:
+        """Return whether the output tells if the shell has shown its prompt since the last line was submitted."""
+        return self._has_marks() or self._unfinished.entered_raw < 0 or bool((self._terminal.prompt.learned or "").strip())
+
+    def _has_taken_enter(self) -> bool:
+        """Return whether the program in the foreground has run since the last Enter. The terminal may pass that on late."""
+        wakeups = self._terminal.wakeups()
+        return wakeups is None or (self._terminal.foreground_program(), wakeups) != self._entered_by
 
     def _hides_input(self) -> bool:
         """Return whether a program, or a command of the shell, reads a line without echo."""
-        return self._terminal.program_hides_input() or (self._is_running() and self._terminal.echo_off())
+        is_hidden = self._terminal.program_hides_input() or (self._is_running() and self._terminal.echo_off())
+        return is_hidden or self.asks_secret()
 
     def _takes_password(self, data: bytes) -> bool:
         """Return whether input begins with, or ends, a password that a program such as sudo waits for."""
-        is_password = _PASSWORD.match(self._typed + data) is not None
-        return is_password and self._terminal.reads_password() and self._terminal.input_is_read() is True
+        if _PASSWORD.match(self._typed + data) is None or not self._terminal.reads_password():
+            return False
+        return self._terminal.input_is_read() is True and self._has_taken_enter()
 
     async def _will_take_password(self, data: bytes) -> bool:
         """As `_takes_password`, after waiting until the program has read all earlier input."""
+        if _PASSWORD.match(self._typed + data) is None:
+            return False
         deadline = self._terminal.now() + SETTLE_WAIT_S
         while self._terminal.reads_password() and self._terminal.now() < deadline:
             if self._takes_password(data):
@@ -460,111 +596,111 @@ class Authorization:
             await asyncio.sleep(_POLL_S)
         return False
 
-    async def _judge_lines(self, lines: Sequence[str], writer: Writer) -> None:
-        """Judge lines that follow each other: at a prompt as one text, and each alone."""
-        places, text = self._places(), "\n".join(lines)
-        self._shell_has_line = len(lines) == 1 and places[0].where == "prompt" and self._shell_reads()
-        verdict: Verdict | None = None
-        if places[0].where == "prompt" and (len(text) <= _MAX_JOINED or places[0].platform == SHELL_PLATFORM):
+    async def _judge_lines(self, lines: Sequence[str], writer: Writer, *, may_wait: bool = True) -> None:
+        """Judge lines that follow each other: at a prompt as one text, and each alone.
+
+        `may_wait`: whether to wait for the line editor of a program, if the text may be sent once that has started.
+        """
+        text, verdict = "\n".join(lines), None
+        for _ in range(_JUDGEMENTS):
+            places, judgement = self._judged_by(writer)
+            self._shell_has_line = len(lines) == 1 and places[0].where == "prompt" and self._shell_reads()
             whole = self._with_continued(text, places)
-            if len(whole) > LONG_COMMAND:
-                verdict = await self._judge_in_thread(whole, places, writer)
-            else:
-                verdict = self._judge(whole, places, writer)
-        if verdict is None or len(lines) > 1 or self._line.continued:
-            judge = self._judge if verdict is None else self._judge_part
-            for number, line in enumerate(lines):
-                verdict = self._stricter(verdict, judge(line, places, writer))
-                if number == 0:  # the first one may change the mode
-                    places = tuple(place._replace(mode=None) for place in places)
-                if number % _BATCH_LINES == _BATCH_LINES - 1:
-                    await asyncio.sleep(0)
-        assert verdict is not None
-        places = self._places()
-        if places[0].where == "program" and not self._line.may_be_continued:
-            self._line.forget_continued()
-        whole = self._line.continued + text
-        for place in places[1:] if whole not in lines else ():  # a command may have several lines
-            if len(whole) > LONG_COMMAND:
-                verdict = await asyncio.to_thread(self._judge_for_shell, verdict, whole, place, writer)
-            else:
-                verdict = self._judge_for_shell(verdict, whole, place, writer)
+            judge = partial(judgement.lines, lines, whole, places)
+            is_long = len(whole) + _LINE_COST * len(lines) > LONG_TEXT
+            verdict = stricter(verdict, await judge_in_thread(judge) if is_long else judge())
+            waits_for_editor = may_wait and len(lines) == 1 and places[-1].is_ahead and _is_strict(verdict)
+            if waits_for_editor:
+                may_wait = False
+                of_editor = tuple(place._replace(is_ahead=False) for place in places)
+                judge = partial(judgement.lines, lines, whole, of_editor)
+                alone = await judge_in_thread(judge) if is_long else judge()
+                waits_for_editor = not _is_strict(alone)
+                if waits_for_editor and await self._editor_starts():
+                    await self._judge_lines(lines, writer, may_wait=False)
+                    return
+            if places[0].where == "program" and not self._line.may_be_continued:
+                self._line.forget_continued()
+            whole = self._line.continued + text
+            for place in places[1:] if whole not in lines else ():  # a command may have several lines
+                verdict = await judge_outside_loop(partial(judgement.for_shell, verdict, whole, place), len(whole))
+            # At a prompt, the verdict tells whether a builtin runs history.
+            runs = expands_history if places[0].where == "prompt" else runs_history
+            recalls = self._expands_history(places) and await judge_outside_loop(partial(runs, text), len(text))
+            has_waited = is_long or waits_for_editor or len(whole) > LONG_TEXT
+            if not has_waited or self._judged_by(writer) == (places, judgement):
+                break
+        else:
+            raise _place_changed("the text")
         if self._has_secret:
             verdict = replace(verdict, canonical=text)
-        if self._recalls(text, places):
-            self._enforce(self._of_unknown(places, writer), text, places, writer, readable=False)
+        if recalls:
+            self._enforce(judgement.unknown(places), text, places, writer, readable=False)
         self._enforce(verdict, text, places, writer)
 
-    def _judge_typed(self, lines: Sequence[str], places: Sequence[Place], writer: Writer) -> Verdict:
-        verdict = self._judge("\n".join(lines), places, writer)
-        for line in lines:
-            verdict = self._stricter(verdict, self._judge_part(line, places, writer))
-        return verdict
+    async def _editor_starts(self) -> bool:
+        """Wait until the program in the foreground gets each key, so that the shell below cannot read what is typed now.
+
+        Return False if it reads a line instead, or has not begun in time.
+        """
+        terminal = self._terminal
+        deadline = terminal.now() + _EDITOR_WAIT_S
+        while not terminal.takes_keys():
+            is_waiting = terminal.reads_line() or self._places()[0].where != "program"
+            if is_waiting or self._stream.ended is not None or terminal.now() >= deadline:
+                return False
+            await asyncio.sleep(_POLL_S)
+        return True
 
     # Verdicts
 
+    def _judgement(self, places: Sequence[Place], writer: Writer) -> Judgement:
+        """Return what texts for these places are judged by now."""
+        assert self._policy is not None
+        hides_input = len(places) > 1 and (
+            (self._terminal.echo_off() and not self._terminal.reads_password()) or self.asks_secret()
+        )
+        by = writer.by.kind, writer.by.name, writer.task_id
+        return Judgement(self._policy, self._policy.identity, self._subject, *by, hides_input)
+
+    def _judged_by(self, writer: Writer) -> tuple[Sequence[Place], Judgement]:
+        """Return where input goes now, and what it is judged by."""
+        places = self._places()
+        return places, self._judgement(places, writer)
+
     def _judge(self, text: str, places: Sequence[Place], writer: Writer) -> Verdict:
         """Judge a text in its first place, and by the rules of the other places if it is certainly a command there."""
-        assert self._policy is not None
-        ahead, self._ahead = self._ahead, None
-        if ahead is not None and ahead[:3] == (text, places, writer.owner):
-            return ahead[3]
-        verdict = self._policy.verdict(self._request(text, places[0], writer))
-        for place in places[1:]:
-            verdict = self._judge_for_shell(verdict, text, place, writer)
-        return verdict
+        return self._judgement(places, writer).verdict(text, places)
 
-    def _judge_for_shell(self, verdict: Verdict, text: str, place: Place, writer: Writer) -> Verdict:
-        """Judge a text for a program by the rules of the shell below, with what follows `!`: editors and pagers run that."""
-        assert self._policy is not None
-        hides = self._terminal.echo_off() and not self._terminal.reads_password()  # a password may look like a variable
-        known_only = not place.is_ahead or hides
-        for command in dict.fromkeys((text, text.partition("!")[2].lstrip("!"))):
-            by_rules = self._policy.verdict_by_rules(self._request(command, place, writer), known_only=known_only)
-            verdict = self._stricter(verdict, by_rules)
-        return verdict
-
-    async def _judge_in_thread(self, text: str, places: Sequence[Place], writer: Writer) -> Verdict:
-        return await asyncio.to_thread(self._judge, text, places, writer)
-
-    def _judge_part(self, line: str, places: Sequence[Place], writer: Writer) -> Verdict:
-        """Judge one of several lines, which alone may be an incomplete command."""
-        assert self._policy is not None
-        if places[0].where == "program":
-            return self._judge(line, places, writer)
-        return self._policy.verdict_by_rules(self._request(line, places[0], writer))
-
-    def _of_unknown(self, places: Sequence[Place], writer: Writer) -> Verdict:
-        assert self._policy is not None
-        request = self._request("", places[0], writer)
-        if places[0].where == "program" and not places[-1].is_ahead:
-            return self._policy.verdict(request)
-        return self._policy.unreadable(request)
+    async def _judge_outside_loop(self, text: str, places: Sequence[Place], writer: Writer) -> Verdict:
+        """As `_judge`; a long text is judged in a thread."""
+        return await judge_outside_loop(partial(self._judgement(places, writer).verdict, text, places), len(text))
 
     def _recalls(self, text: str, places: Sequence[Place]) -> bool:
         """Return whether a shell that gets a typed text may run a part of its history instead."""
-        if places[0].where != "prompt" or places[0].platform not in (None, SHELL_PLATFORM) or not expands_history(text):
+        return self._may_be_history_shell(places) and expands_history(text) and self._expands_history(places)
+
+    def _expands_history(self, places: Sequence[Place]) -> bool:
+        """Return whether a shell that expands `!` gets typed texts."""
+        if not self._may_be_history_shell(places):
             return False
         program = self._terminal.foreground_program()
         return program is None or program[1].rpartition("/")[2].lstrip("-") not in _WITHOUT_HISTORY_EXPANSION
 
-    @staticmethod
-    def _stricter(one: Verdict | None, other: Verdict) -> Verdict:
-        return other if one is None or _ORDER[other.decision] > _ORDER[one.decision] else one
+    def _may_be_history_shell(self, places: Sequence[Place]) -> bool:
+        """Return whether a shell gets a typed text, now or because the program that runs does not read it."""
+        if places[-1].platform not in (None, SHELL_PLATFORM):
+            return False
+        if places[0].where == "prompt":
+            return True
+        return places[-1].is_ahead and not self._asks_for_line()
 
-    def _request(self, text: str, place: Place, writer: Writer) -> Request:
-        subject = self._subject
-        return Request(
-            text,
-            platform=place.platform,
-            protocol=subject.protocol,
-            device=subject.device,
-            mode=place.mode,
-            kind=writer.by.kind,
-            principal=writer.principal,
-            task=writer.task_id,
-            where=place.where,
-        )
+    def _asks_for_line(self) -> bool:
+        """Return whether the program in the foreground reads a line; on another machine, whether it shows a question."""
+        if self._terminal.echo_is_known():
+            return self._terminal.reads_line()
+        shown, typed = self._terminal.last_line().rstrip(), self._typed.decode("utf-8", "replace").rstrip()
+        return shown.removesuffix(typed).strip() != ""
 
     def _with_continued(self, text: str, places: Sequence[Place]) -> str:
         """Return a line after the lines that it may continue: a shell reads them as one command."""
@@ -589,18 +725,20 @@ class Authorization:
         """
         assert self._approvals is not None
         writer.review.record(verdict)
-        is_secret = writer.sensitive or self._hides_input()
+        if verdict.decision is Decision.ALLOW:
+            return None
+        is_secret = self._is_secret(writer)
         if verdict.decision is Decision.WARN:
-            shown = f" for {text.splitlines()[0][:60]!r}" if text and not is_secret else ""
+            shown = f" for {text[:200].splitlines()[0][:60]!r}" if text and not is_secret else ""
             self._post_notice(f"policy warning{shown}: {verdict.reason}")
         if verdict.decision is Decision.DENY:
-            raise _denied(verdict, sensitive=is_secret)
+            raise self._refused(_denied(verdict, sensitive=is_secret), text, writer, block_id, is_secret=is_secret)
         if verdict.decision is not Decision.ASK or self._keys_allowed(places, writer):
             return None
         if not _is_text(text):
-            raise _unreadable(verdict)
+            raise self._refused(_unreadable(verdict), text, writer, block_id, is_secret=is_secret)
         if is_secret:
-            raise _secret(verdict)
+            raise self._refused(_secret(verdict), text, writer, block_id, is_secret=True)
         held = HeldText(
             session_id=self._subject.session_id,
             device=self._subject.device,
@@ -622,11 +760,29 @@ class Authorization:
         writer.review.permit = approval = self._approvals.ask(held)
         return approval
 
-    def _check_edited(self, text: str, places: Sequence[Place], writer: Writer) -> None:
-        """Check the text that an approver wants to be typed instead. Raises PtyctlError POLICY_DENIED."""
-        verdict = self._judge(text, places, writer)
+    def _is_secret(self, writer: Writer) -> bool:
+        """Return whether a text must not be shown: it, or a part of its line, is typed without echo."""
+        return writer.sensitive or self._is_masked or self._hides_input()
+
+    def _refused(
+        self, error: PtyctlError, text: str, writer: Writer, block_id: str | None = None, *, is_secret: bool = False
+    ) -> PtyctlError:
+        """Report a text that is denied; return the error."""
+        writer.review.is_secret = is_secret
+        via = "write" if block_id is None else "exec"
+        self._on_refused(writer, text, error, None if is_secret else block_id, via)  # a secret command is not kept
+        return error
+
+    async def _check_edited(self, text: str, places: Sequence[Place], writer: Writer) -> None:
+        """Check the text that an approver wants to be typed instead. Raises PtyctlError POLICY_DENIED, BUSY, LIMIT_EXCEEDED."""
+        assert self._policy is not None
+        identity = self._policy.identity
+        verdict = await self._judge_outside_loop(text, places, writer)
         if verdict.decision is Decision.DENY:
             raise _denied(verdict, sensitive=False)
+        if self._policy.identity is not identity:
+            message = "the policy has changed while the edited text was judged; the request waits as before"
+            raise PtyctlError(ErrorCode.BUSY, message, {"reason": "place_changed"}, hint="approve it again")
 
     def _last_rows(self) -> tuple[str, ...]:
         """Return the rows of the output for an approval request."""
@@ -646,7 +802,8 @@ class Authorization:
         """Raise Refusal unless a text may be sent. A line that cannot be read cannot be approved either."""
         try:
             if verdict.decision is Decision.ASK and not (readable or self._keys_allowed(places, writer)):
-                raise _unreadable(verdict)
+                writer.review.record(verdict)
+                raise self._refused(_unreadable(verdict), text, writer, is_secret=self._is_secret(writer))
             approval = self._decide(verdict, text, places, writer, keys=keys)
         except PtyctlError as error:
             raise Refusal(error, self._erasing_keys(places)) from None
@@ -673,7 +830,7 @@ class Authorization:
 
     def _erasing_keys(self, places: Sequence[Place]) -> bytes:
         """Return the keys that delete the pending line; none if there is no pending line, or a program reads single keys."""
-        if self._line.line == "":
+        if self._line.is_empty:
             return b""
         if places[0].where == "program":
             return b"" if self._terminal.takes_keys() else _KILL_LINE
@@ -693,23 +850,26 @@ class Authorization:
         """Return where the command of a run goes: to the prompt, or to that of a program (a REPL) in the foreground."""
         prompt, terminal = self._prompt_place(), self._terminal
         in_program = self._is_program()
-        if not in_program and terminal.shell_in_foreground() is False and len(self._stream.prompts):
+        if not in_program and terminal.shell_in_foreground() is False and self._stream.prompts.count:
             program = terminal.foreground_program()
             in_program = program is not None and not may_run_shell(program[1])
         return self._in_program(prompt) if in_program else (prompt,)
 
     def _places(self) -> tuple[Place, ...]:
         """Return where input goes now."""
-        prompt, in_foreground = self._prompt_place(), self._terminal.shell_in_foreground()
-        if self._platform()[1]:
-            return (prompt,)
+        name, is_device = self._platform()
+        if is_device:
+            return (Place(name, self._mode()),)
+        prompt, in_foreground = self._shell_place(name), self._terminal.shell_in_foreground()
         if in_foreground is None:
             at_prompt = (self._has_marks() and not self._is_running()) or self._shows_prompt()
         elif in_foreground:
             at_prompt = not self._is_program()
         else:
             program = self._terminal.foreground_program()
-            at_prompt = program is None or shell_dialect(program[1]) is not None
+            is_shell = program is not None and shell_dialect(program[1]) is not None
+            # a fork of a shell shows no prompt: a subshell, or a program that is about to start
+            at_prompt = program is None or (is_shell and self._terminal.foreground_has_executed())
         is_ahead = not self._terminal.takes_keys()
         return (prompt,) if at_prompt else self._in_program(prompt._replace(is_ahead=is_ahead))
 
@@ -724,8 +884,9 @@ class Authorization:
 
     def _prompt_place(self) -> Place:
         name, is_device = self._platform()
-        if is_device:
-            return Place(name, self._mode())
+        return Place(name, self._mode()) if is_device else self._shell_place(name)
+
+    def _shell_place(self, name: str | None) -> Place:
         if name is None and self._is_shell():
             name = SHELL_PLATFORM
         return Place(name)
@@ -760,24 +921,52 @@ class Authorization:
 
     def _synchronise(self) -> None:
         """Forget what was typed before if a prompt was verified or is shown since, or the terminal was replaced."""
-        self._line.keys = DEVICE_KEYS if self._platform()[1] else SHELL_KEYS
+        is_device = self._platform()[1]
+        self._line.keys = DEVICE_KEYS if is_device else SHELL_KEYS
         cleared, line = self._unfinished.cleared, self._line
+        self._set_bindings()
         if self._incarnation_raw != self._stream.incarnation_raw:
             self._incarnation_raw = self._stream.incarnation_raw
             line.reset_keys()
         if cleared != self._cleared:
-            self._cleared = cleared
+            self._cleared, self._has_lost_lines = cleared, False
             line.clear()
-        elif (line.perhaps_submitted or (line.continued and line.line == "")) and self._at_new_prompt():
-            if line.line == "" or self._platform()[1]:
+        elif (line.perhaps_submitted or (line.has_continued and line.is_empty)) and self._at_new_prompt():
+            if line.is_empty or is_device:
                 line.clear()
             else:  # the shell may insert text behind the prompt
                 line.begin_command()
-        elif line.continued and self._shell_has_line and self._is_read_by_program():
+        elif line.has_continued and self._shell_has_line and self._is_read_by_program():
             self._shell_has_line = False
             line.forget_continued()
-        if line.line == "" and self._is_filled_in():
+        self._has_lost_lines = self._has_lost_lines and not self._has_left_lines()
+        if line.is_empty and self._is_filled_in():
             line.lose()
+        if self._unfinished.filled is not None or self._awaits_line():
+            line.put_behind_text()
+
+    def _awaits_line(self) -> bool:
+        """Return whether the shell will report text that its hooks put into the line."""
+        return self._stream.line_follows and self._has_marks()
+
+    def _has_left_lines(self) -> bool:
+        """Return whether the shell has answered a Ctrl-C since `line_restored`. fish sends no mark for the prompt then."""
+        interrupted, stream = self._interrupted_raw, self._stream
+        if interrupted < 0:
+            return False
+        program = self._terminal.foreground_program()
+        if self._has_marks() and (program is None or shell_dialect(program[1]) != "fish"):
+            return stream.shell_returned_raw >= interrupted
+        return b"\n" in stream.read_raw(interrupted, stream.raw_size)
+
+    def _set_bindings(self) -> None:
+        """Set the key bindings of the shell that reads. Macros of the session's shell count in those below too."""
+        prompt = self._stream.last_prompt if self._has_marks() else None
+        state = (None if prompt is None else prompt.keys, self._is_running())
+        if state != self._bound_keys:
+            self._bound_keys = state
+            bindings = read_bindings(state[0])
+            self._line.set_bindings(replace(bindings, is_vi=None) if state[1] and not bindings.is_vi else bindings)
 
     def _is_read_by_program(self) -> bool:
         """Return whether the command that the shell has read runs, so that the next lines do not continue it."""
@@ -803,7 +992,7 @@ class Authorization:
         if entered < 0:
             return True
         if self._has_marks():
-            return not self._is_running() and stream.shell_returned_raw >= entered
+            return not self._is_running() and stream.shell_returned_raw >= entered and not stream.line_follows
         if self._platform()[1]:
             return True
         learned = self._terminal.prompt.learned or ""
@@ -812,13 +1001,13 @@ class Authorization:
 
     @property
     def _unfinished(self) -> UnfinishedLine:
-        return self._terminal.gate.unfinished_line
+        return self._terminal.unfinished_line
 
     def _note_typed(self) -> None:
         """Note the time of a key, and how long the echo of those before it has taken."""
         stream, now = self._stream, self._terminal.now()
         if stream.raw_size != self._typed_raw:
-            if self._line.line != "":  # the output of a command is no echo
+            if not self._line.is_empty:  # the output of a command is no echo
                 self._note_echo(stream.last_data)
             self._unanswered_at = now
         self._typed_raw, self._typed_at, self._typed_wakeups = stream.raw_size, now, self._wakeups
@@ -839,7 +1028,7 @@ class Authorization:
                     self._note_echo(stream.last_data)
             quiet_s = max(REMOTE_ECHO_QUIET_S, 1.5 * self._echo_delay_s)
         while stream.ended is None and terminal.now() < deadline:
-            if terminal.input_is_read() is False or self._is_asleep():
+            if terminal.input_is_read() is False or self._is_asleep() or self._awaits_line():
                 await asyncio.sleep(_POLL_S)
             elif terminal.now() < (due := max(stream.last_data, self._typed_at) + quiet_s):
                 await stream.wait(min(due, deadline))
@@ -850,7 +1039,9 @@ class Authorization:
     def _is_asleep(self) -> bool:
         """Return whether the program in the foreground, which gets each key, has done nothing since the last keys."""
         wakeups = self._terminal.wakeups()
-        return wakeups is not None and wakeups == self._typed_wakeups and self._line.line != "" and self._terminal.takes_keys()
+        if wakeups is None or wakeups != self._typed_wakeups or self._line.is_empty:
+            return False
+        return self._terminal.takes_keys()
 
     async def _read_line(self, key: bytes) -> tuple[Sequence[Place], list[str]]:
         """Read the line at the cursor from the screen once the echo has settled, and where it goes then.
@@ -875,7 +1066,11 @@ class Authorization:
     def _shown_lines(self, screen: ScreenSnapshot, key: bytes, places: Sequence[Place]) -> list[str]:
         """Return the readings of the line at the cursor. If they are what was typed, the pending line is known again."""
         prompt = self._terminal.prompt.learned
-        readings = shown_lines(screen, prompt)
+        top = self._top_row(screen)
+        if top is None and places[0].where != "program":
+            return []
+        prompts = [prompt] if top is None or places[0].where == "program" else self._prompts_of_line(screen, top)
+        readings = list(dict.fromkeys(line for each in prompts for line in shown_lines(screen, each, top or 0)))
         if places[0].where == "program":
             return readings or [row.strip() for row in screen.rows[screen.cursor[0] :][:1]]
         typed = self._line.typed
@@ -883,9 +1078,102 @@ class Authorization:
             return []  # the kernel's editor does not show the line again behind a new prompt
         if typed is not None and not any(typed.strip() in reading for reading in readings):
             return []
+        if self._unfinished.filled is not None:
+            return self._readings_with(self._unfinished.filled, readings, screen)
         if typed is not None and shows_only(screen, prompt, typed):
             self._line.confirm()
         return readings
+
+    def _prompts_of_line(self, screen: ScreenSnapshot, top: int) -> list[str | None]:
+        """Return what may be the prompt of the line at the cursor, which begins at the row `top` or below it.
+
+        What the last row showed when the first key was typed is the prompt, unless that was typed ahead. The learned prompt
+        may be that of an earlier line, and a row of the line may look like it: then it has to be where it was, counted from
+        the prompt mark, or the line has one row. None stands for an unknown prompt.
+        """
+        stream, prompt, begin = self._stream, self._terminal.prompt, self._unfinished.raw
+        if self._platform()[1]:
+            return [prompt.learned]
+        rows, returned = screen.rows[max(top, 0) : screen.cursor[0] + 1], stream.shell_returned_raw
+        is_marked = self._has_marks() and not self._is_running()
+        shown = lines_before(stream, begin)[-1] if begin > (returned if is_marked else self._unfinished.entered_raw) else ""
+        if shown.strip() and shown == prompt.learned:
+            return [shown]
+        if shown.strip() and any(text_after(shown, row) is not None for row in rows):
+            return [prompt.learned, shown, None]
+        is_there = is_marked and self._begins_with_learned_prompt(screen, rows)
+        return [prompt.learned] if is_there or len(rows) <= 1 else []
+
+    def _begins_with_learned_prompt(self, screen: ScreenSnapshot, rows: Sequence[str]) -> bool:
+        """Return whether the rows since the prompt mark begin with all rows of the learned prompt."""
+        learned, raw = self._terminal.prompt.learned, self._terminal.prompt.learned_raw
+        if learned is None or raw is None or raw[1] - raw[0] > _PROMPT_BYTES:
+            return False
+        output = self._stream.read_raw(*raw)
+        above = rows_above(screen, output)
+        if above is None or above >= len(rows) or text_after(learned, rows[above]) is None:
+            return False
+        drawn = render(output, screen.cols).split("\n")[:above]
+        return [row.rstrip() for row in drawn] == [row.rstrip() for row in rows[:above]]
+
+    def _top_row(self, screen: ScreenSnapshot) -> int | None:
+        """Return the first row that may belong to the line at the cursor; None if it is not on the screen, or not known."""
+        stream, row, returned = self._stream, screen.cursor[0], self._stream.shell_returned_raw
+        entered = max(stream.reader_changed_raw, self._unfinished.entered_raw)
+        is_marked = returned == entered or (self._has_marks() and not self._is_running())
+        begin = returned if is_marked else entered
+        if begin < stream.incarnation_raw:
+            return row if self._platform()[1] else 0  # a device's line has no line end
+        is_short = stream.raw_size - begin <= _LINE_BYTES
+        above = rows_above(screen, stream.read_raw(begin, stream.raw_size)) if is_short else None
+        if above is None:
+            return None if is_marked else 0
+        top = row - above
+        if is_marked:
+            return top if top >= 0 else None
+        return top + 1  # the first row shows the line before
+
+    def _readings_with(self, filled: bytes, readings: list[str], screen: ScreenSnapshot) -> list[str]:
+        """Return the readings of a line that begins with text of the shell, and what it is if keys have not changed that text.
+
+        A row of the text may look like the prompt with another line. There is no reading if the text is not known, or if it may
+        have been changed and the cursor's row does not begin with it.
+        """
+        if not filled or not readings:
+            return []
+        typed = self._line.typed
+        if typed is None:
+            text = filled.decode("latin-1")
+            shown = text_after(self._terminal.prompt.learned or "", screen.rows[screen.cursor[0]])
+            is_shown = shown is not None and shown.startswith(text.rstrip())
+            return readings if text.isascii() and text.isprintable() and is_shown else []
+        whole = (filled.decode("utf-8", "surrogateescape") + typed).strip()
+        return readings if whole in readings else [*readings, whole]
+
+
+def _asks_password(line: str, typed: str, learned: str | None, profile: DeviceProfile) -> bool:
+    """Return whether a line asks for a password, and does not only show a command that ends like such a question.
+
+    Args:
+        typed: what was typed since the last Enter.
+        learned: the prompt that the session has learned.
+    """
+    if not profile.asks_password(line):
+        return False
+    if (prompt := (learned or "").strip()) and line.strip().startswith(prompt):
+        return False
+    return not (profile.asks_password(typed) and line.rstrip().endswith(typed.strip()))
+
+
+def _behind_last_line(pieces: Iterable[Piece]) -> tuple[bytes, bool]:
+    """Return the input behind the last line that it submits, and whether there is such a line."""
+    keys, follows = bytearray(), False
+    for piece in pieces:
+        if piece.submits:
+            keys, follows = bytearray(), True
+        else:
+            keys += piece.data
+    return bytes(keys), follows
 
 
 def _is_strict(verdict: Verdict) -> bool:
@@ -894,7 +1182,11 @@ def _is_strict(verdict: Verdict) -> bool:
 
 def _is_text(text: str) -> bool:
     """Return whether a text is valid Unicode, so that a person can review it."""
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _denied(verdict: Verdict, *, sensitive: bool) -> PtyctlError:
@@ -918,6 +1210,20 @@ def _secret(verdict: Verdict) -> PtyctlError:
         f"this text needs an approval ({verdict.reason}), and a secret cannot be shown to an approver; it was not run",
         _details(verdict, sensitive=True),
         hint="send it as ordinary text if it is not a secret",
+    )
+
+
+def _place_changed(what: str) -> PtyctlError:
+    message = f"the prompt, the program or the policy has changed while {what} was judged; nothing was typed"
+    return PtyctlError(ErrorCode.BUSY, message, {"reason": "place_changed"}, hint=NextStep.READ_STATE)
+
+
+def _too_long_at_once() -> PtyctlError:
+    return PtyctlError(
+        ErrorCode.POLICY_DENIED,
+        f"the policy judges at most {MAX_JUDGED_AT_ONCE} bytes of an answer that is typed at once; nothing was typed",
+        {"decision": "deny", "rules": [], "reason": "too_long"},
+        hint="wait for the question first, and then write the text",
     )
 
 

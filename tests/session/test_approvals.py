@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.pty import encode_error
 from ptyctl.core.lease import Owner
+from ptyctl.core.limits import LIMITS
 from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.session import approvals as approvals_module
 from ptyctl.session.approvals import ApprovalChanged, Approvals, HeldText
@@ -216,26 +217,36 @@ async def test_stale_approval_types_nothing(approvals: Approvals) -> None:
 
 
 async def test_edited_text_is_checked_and_replaces_text(approvals: Approvals) -> None:
-    def check(text: str) -> None:
+    async def check(text: str) -> None:
         if "erase" in text:
             raise PtyctlError(ErrorCode.POLICY_DENIED, "erase is denied")
 
     request = approvals.ask(replace(HELD, check=check))
     with refused(ErrorCode.POLICY_DENIED):
-        approvals.approve(request.approval_id, PERSON, text="write erase")
+        await approvals.approve_edited(request.approval_id, PERSON, "write erase")
     for text in ("", "reload\n", "reload\x03", "reload\x1b[A", "reload\u202e", "x" * (approvals_module.MAX_TEXT + 1)):
         with refused(ErrorCode.INVALID_ARGUMENT):
-            approvals.approve(request.approval_id, PERSON, text=text)
+            await approvals.approve_edited(request.approval_id, PERSON, text)
     with refused(ErrorCode.INVALID_ARGUMENT, "later calls"):
-        approvals.approve(request.approval_id, PERSON, text="reload in 5", same_s=60)
+        await approvals.approve_edited(request.approval_id, PERSON, "reload in 5", same_s=60)
     assert request.state == "pending"
-    approvals.approve(request.approval_id, PERSON, text="reload in 5")
+    await approvals.approve_edited(request.approval_id, PERSON, "reload in 5")
     assert (request.edited, request.redeem()) == (True, "reload in 5")
+
+
+async def test_edited_text_of_request_that_is_answered_during_its_check_is_refused(approvals: Approvals) -> None:
+    async def check(text: str) -> None:
+        approvals.approve(request.approval_id, OTHER)
+
+    request = approvals.ask(replace(HELD, check=check))
+    with refused(ErrorCode.ALREADY_CLOSED):
+        await approvals.approve_edited(request.approval_id, PERSON, "reload in 5")
+    assert (request.decided_by, request.edited, request.redeem()) == (OTHER.name, False, "reload")
 
 
 async def test_same_text_as_edit_is_no_edit(approvals: Approvals) -> None:
     request = approvals.ask(HELD)
-    approvals.approve(request.approval_id, PERSON, text="reload", same_s=60)
+    await approvals.approve_edited(request.approval_id, PERSON, "reload", same_s=60)
     assert not request.edited
 
 
@@ -360,15 +371,17 @@ async def test_repeated_call_without_run_is_the_same_request(approvals: Approval
 
 
 async def test_pending_requests_are_limited_by_session_and_principal(approvals: Approvals) -> None:
-    for number in range(approvals_module.MAX_SESSION_PENDING):
+    of_session, of_principal = (LIMITS[name].maximum for name in ("max_session_approvals", "max_principal_approvals"))
+    for number in range(of_session):
         approvals.ask(replace(HELD, binding=str(number)))
-    with refused(ErrorCode.LIMIT_EXCEEDED, "this session"):
+    with refused(ErrorCode.LIMIT_EXCEEDED, "max_session_approvals"):
         approvals.ask(HELD)
-    assert approvals.pending("s1") == approvals_module.MAX_SESSION_PENDING
-    for number in range(approvals_module.MAX_PRINCIPAL_PENDING - approvals_module.MAX_SESSION_PENDING):
+    assert approvals.pending("s1") == of_session
+    for number in range(of_principal - of_session):
         approvals.ask(replace(HELD, session_id=f"other{number}"))
-    with refused(ErrorCode.LIMIT_EXCEEDED, AGENT.name):
+    with refused(ErrorCode.LIMIT_EXCEEDED, f"requests of {HELD.principal} wait for an answer.*max_principal_approvals"):
         approvals.ask(replace(HELD, session_id="new"))
+    assert approvals.limits_in_use() == {"max_session_approvals": of_session, "max_principal_approvals": of_principal}
     assert approvals.ask(replace(HELD, session_id="new", owner=Owner("x", "task"))).state == "pending"
 
 
@@ -416,7 +429,7 @@ async def test_subscriber_of_request_can_redeem_at_once(approvals: Approvals) ->
     request = approvals.ask(HELD)
     typed: list[str] = []
     request.subscribe(lambda: typed.append(request.redeem()))
-    approvals.approve(request.approval_id, PERSON, text="reload in 5")
+    await approvals.approve_edited(request.approval_id, PERSON, "reload in 5")
     assert typed == ["reload in 5"]
 
 
@@ -462,7 +475,7 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
 
 
 async def _check_random_steps(steps: list[tuple[str, int, int]], *, allow_self: bool) -> None:
-    """Compare with a model: the state in which each request must be, and who may have approved it."""
+    """Compare with a model: the expected state of each request, and its possible approvers."""
     clock = Clock()
     approvals = Approvals(timeout_s=100, allow_self=allow_self)
     states: list[str] = []

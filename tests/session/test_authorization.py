@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -23,16 +26,20 @@ from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.platforms import Platforms
 from ptyctl.policy.evaluate import Evaluator
 from ptyctl.policy.policy_file import load_policy
-from ptyctl.policy.rules import Decision, Request, Verdict
+from ptyctl.policy.rules import Decision, DecisionRequest, Verdict
 from ptyctl.policy.shell_command import canonical_shell
+from ptyctl.session import authorization, verdict_thread
 from ptyctl.session.approvals import Approval, Approvals
+from ptyctl.session.authorization import _asks_password
 from ptyctl.session.calls.exec import execute
 from ptyctl.session.calls.expect_send import expect_send
 from ptyctl.session.calls.lock import lock
 from ptyctl.session.calls.mode_change import change_mode, save
-from ptyctl.session.io.gate import Writer
+from ptyctl.session.io.gate import Refusal, Writer
+from ptyctl.session.judgement import Place
 from ptyctl.session.runs import runs
 from ptyctl.session.session import Session
+from ptyctl.session.verdict_thread import LONG_TEXT, judge_in_thread
 
 from .crash_simulation import restore, simulate_crash
 from .scripted_session import connect_session, run_command, split_at, wait_until, write_to
@@ -90,17 +97,36 @@ class Rules:
     name = "rules"
 
     def __init__(self) -> None:
+        self.identity: object = None
         self.judged: list[str] = []
+        #: The threads that judged texts.
+        self.threads: set[int] = set()
 
-    def verdict(self, request: Request) -> Verdict:
+    def verdict(self, request: DecisionRequest) -> Verdict:
         self.judged.append(request.text)
+        self.threads.add(threading.get_ident())
         return evaluator().verdict(request)
 
-    def verdict_by_rules(self, request: Request, *, known_only: bool = False) -> Verdict:
+    def verdict_by_rules(self, request: DecisionRequest, *, known_only: bool = False) -> Verdict:
         return evaluator().verdict_by_rules(request, known_only=known_only)
 
-    def unreadable(self, request: Request) -> Verdict:
+    def unreadable(self, request: DecisionRequest) -> Verdict:
         return evaluator().unreadable(request)
+
+
+class Rows:
+    """An audit log in memory."""
+
+    failure: str | None = None
+
+    def __init__(self) -> None:
+        self.recorded: list[dict[str, Any]] = []
+
+    def record(self, event: str, **fields: object) -> None:
+        self.recorded.append({"event": event, **{name: value for name, value in fields.items() if value is not None}})
+
+    def check(self) -> None:
+        pass
 
 
 class Device(MemoryChannel):
@@ -200,6 +226,249 @@ async def test_denied_command_is_not_typed_and_names_the_rule(console: Supervise
     assert executed(console.device) == []
 
 
+async def test_denied_command_has_a_block_an_event_and_an_audit_row(console: Supervised) -> None:
+    rows = Rows()
+    console.session.activity.set_recorder(rows)
+    await run_command(console.session, "show clock")
+    begun, before = console.session.blocks.latest(), console.session.events.cursor
+    error = await refusal(run_command(console.session, "erase startup-config", task_id="night"))
+    (block,), _ = console.session.blocks.since(2, 10)
+    assert (block.cmd, block.status, block.refused, block.task_id) == ("erase startup-config", "cancelled", "denied", "night")
+    assert (block.block_id, block.raw_end) == (error.details["block_id"], block.raw_begin)
+    assert block.reason is not None
+    assert "forbidden" in block.reason
+    assert console.session.blocks.latest() is begun
+    events, _ = console.session.events.since(before)
+    assert [(event["type"], event["block"]["refused"]) for event in events] == [("block_refused", "denied")]
+    (row,) = [row for row in rows.recorded if row["event"] == "denied"]
+    assert (row["block_id"], row["text"], row["rules"], row["via"]) == (block.block_id, block.cmd, ["forbidden"], "exec")
+    again = ExecRequest.of({"session_id": "s", "block_id": block.block_id})
+    assert (await refusal(execute(console.session, again, None))).code is ErrorCode.POLICY_DENIED
+
+
+async def test_denied_line_has_an_audit_row_without_a_secret(console: Supervised) -> None:
+    rows = Rows()
+    console.session.activity.set_recorder(rows)
+    await refusal(write_to(console.session, data="erase nvram:\n", task_id="night"))
+    await write_to(console.session, data="erase hunter2", sensitive=True)
+    await refusal(write_to(console.session, data="\n"))
+    first, second = [row for row in rows.recorded if row["event"] == "denied"]
+    assert (first["task"], first["via"], first["text"], first["verdict"]) == ("night", "write", "erase nvram:", "deny")
+    assert "text" not in second
+    assert second["secret_bytes"] > 0
+    assert not any("hunter2" in str(row) for row in rows.recorded)
+
+
+async def test_command_without_a_policy_that_could_be_loaded_has_no_block(
+    console: Supervised, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(request: DecisionRequest) -> Verdict:
+        raise PtyctlError(ErrorCode.POLICY_DENIED, "no policy could be loaded")
+
+    monkeypatch.setattr(console.rules, "verdict", fail)
+    error = await refusal(run_command(console.session, "show clock"))
+    assert (error.code, "block_id" in error.details) == (ErrorCode.POLICY_DENIED, False)
+    assert console.session.blocks.since(1, 10)[0] == []
+
+
+async def test_row_of_a_denied_secret_command_has_no_block_id(console: Supervised, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = Rows()
+    console.session.activity.set_recorder(rows)
+    monkeypatch.setattr(console.session.authorization, "_is_secret", lambda writer: True)
+    await refusal(run_command(console.session, "erase hunter2"))
+    (row,) = [row for row in rows.recorded if row["event"] == "denied"]
+    assert ("block_id" in row, row["via"], "hunter2" in str(row)) == (False, "exec", False)
+
+
+async def test_check_of_a_session_leaves_the_verdict_on_a_command_that_was_judged_ahead(console: Supervised) -> None:
+    authorization, writer, text = (
+        console.session.authorization,
+        Writer("t"),
+        "show users\n" * LONG_TEXT,
+    )
+    await authorization.judge_ahead(text, writer)
+    await authorization.check("show clock", writer, None, None)
+    authorization.judge_command(text, writer, "b1", is_quoted=True)
+    assert console.rules.judged == [text, "show clock"]
+
+
+async def test_long_texts_are_judged_outside_the_event_loop(console: Supervised) -> None:
+    authorization, writer = console.session.authorization, Writer("t")
+    text = "show clock\n" * 60
+    await authorization.review(text.encode(), writer)
+    await authorization.check(text, writer, None, None)
+    await authorization.judge_ahead(text, writer)
+    assert len(console.rules.judged) >= 3
+    assert threading.get_ident() not in console.rules.threads
+    authorization.judge_command(text, writer, "b1", is_quoted=True)
+    assert threading.get_ident() not in console.rules.threads
+
+
+async def test_thread_that_judges_reads_no_state_of_the_session(console: Supervised, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = list[int]()
+    monkeypatch.setattr(console.session.terminal, "echo_off", lambda: bool(threads.append(threading.get_ident())))
+    await console.session.authorization.check("show clock\n" * LONG_TEXT, Writer("t"), None, "program")
+    assert set(threads) == {threading.get_ident()}
+
+
+async def test_long_edited_text_is_judged_outside_the_event_loop(console: Supervised) -> None:
+    reply = await run_command(console.session, "reload", timeout_ms=0)
+    assert reply.approval is not None
+    console.rules.threads.clear()
+    text = "show clock\n" * LONG_TEXT + "show users"
+    await console.approvals.approve_edited(reply.approval.approval_id, BOB, text)
+    assert (console.rules.judged[-1], threading.get_ident() in console.rules.threads) == (text, False)
+
+
+async def test_edited_text_that_an_earlier_policy_has_judged_is_not_approved(
+    console: Supervised, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reply = await run_command(console.session, "reload", timeout_ms=0)
+    assert reply.approval is not None
+    monkeypatch.setattr(Rules, "identity", property(lambda rules: object(), lambda rules, value: None), raising=False)
+    error = await refusal(console.approvals.approve_edited(reply.approval.approval_id, BOB, "show clock"))
+    assert (error.code, console.requests[0].state) == (ErrorCode.BUSY, "pending")
+
+
+async def test_long_command_that_was_judged_for_another_place_is_not_run(console: Supervised) -> None:
+    authorization, writer, text = console.session.authorization, Writer("t"), "show users\n" * LONG_TEXT
+    await authorization.judge_ahead(text, writer)
+    console.device.feed(b"\r\nR1(config)#")
+    await wait_until(lambda: console.session.terminal.last_line() == "R1(config)#")
+    with pytest.raises(PtyctlError) as caught:
+        authorization.judge_command(text, writer, "b1", is_quoted=True)
+    assert (caught.value.code, caught.value.details["reason"]) == (ErrorCode.BUSY, "place_changed")
+
+
+async def test_long_command_that_was_judged_by_an_earlier_policy_is_not_run(console: Supervised) -> None:
+    authorization, writer = console.session.authorization, Writer("t")
+    text = "show " + "x" * LONG_TEXT
+    await authorization.judge_ahead(text, writer)
+    console.rules.identity = object()
+    with pytest.raises(PtyctlError) as caught:
+        authorization.judge_command(text, writer, "b", is_quoted=True)
+    assert caught.value.code is ErrorCode.BUSY
+
+
+class Reloaded(Rules):
+    """It allows everything until it is loaded again, at the end of a judgement in the thread."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        self.loads = 1
+        for module in (verdict_thread, authorization):
+            monkeypatch.setattr(module, "LONG_TEXT", 0)
+            monkeypatch.setattr(module, "judge_in_thread", self.judge)
+
+    async def judge(self, judge: Callable[[], Any]) -> Any:
+        verdict = await judge_in_thread(judge)
+        if self.loads:
+            self.loads -= 1
+            self.identity = object()
+        return verdict
+
+    def verdict(self, request: DecisionRequest) -> Verdict:
+        return super().verdict(request if self.identity else replace(request, text="show clock"))
+
+    def verdict_by_rules(self, request: DecisionRequest, *, known_only: bool = False) -> Verdict:
+        request = request if self.identity else replace(request, text="show clock")
+        return super().verdict_by_rules(request, known_only=known_only)
+
+
+@pytest.mark.parametrize("keys", ["erase nvram:\n", "show clock\nerase nvram:\n", "\x10\n"])
+async def test_line_that_an_earlier_policy_has_judged_is_judged_again(
+    console: Supervised, monkeypatch: pytest.MonkeyPatch, keys: str
+) -> None:
+    console.session.authorization.set_policy(Reloaded(monkeypatch), console.approvals)
+    error = await refusal(write_to(console.session, data=keys))
+    assert (error.code, executed(console.device)) == (ErrorCode.POLICY_DENIED, [])
+
+
+async def test_keys_that_an_earlier_policy_has_judged_are_judged_again(
+    console: Supervised, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = console.session.authorization
+    judge.set_policy(Reloaded(monkeypatch), console.approvals)
+    monkeypatch.setattr(judge, "_places_of_keys", lambda keys, follows: (Place("cisco_ios"),))
+    with pytest.raises(Refusal) as caught:
+        await judge._judge_single_keys(b"erase nvram:", Writer("t"), follows=False)
+    assert caught.value.error.code is ErrorCode.POLICY_DENIED
+
+
+@pytest.mark.parametrize("keys", ["show clock\n", "\x10\n"])
+async def test_line_whose_policy_is_loaded_again_during_each_judgement_is_busy(
+    console: Supervised, monkeypatch: pytest.MonkeyPatch, keys: str
+) -> None:
+    rules = Reloaded(monkeypatch)
+    rules.loads = 1 << 30
+    console.session.authorization.set_policy(rules, console.approvals)
+    error = await refusal(write_to(console.session, data=keys))
+    assert (error.code, error.details["reason"], executed(console.device)) == (ErrorCode.BUSY, "place_changed", [])
+
+
+async def test_lines_are_judged_again_if_the_policy_was_loaded_while_the_keys_behind_them_were_judged(
+    console: Supervised, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge, rules = console.session.authorization, Reloaded(monkeypatch)
+    rules.loads = 0
+    judge.set_policy(rules, console.approvals)
+
+    async def judge_keys(data: bytes, writer: Writer) -> None:
+        rules.identity = rules.identity or object()
+
+    monkeypatch.setattr(judge, "_judge_keys", judge_keys)
+    with pytest.raises(Refusal) as caught:
+        await judge.review(b"erase nvram:\nkeys", Writer("t"))
+    assert caught.value.error.code is ErrorCode.POLICY_DENIED
+
+
+@pytest.mark.parametrize(
+    ("line", "typed", "learned", "expected"),
+    [
+        ("Password:", "", "R1#", True),
+        ("Password:", "s", "R1#", True),
+        ("R1#show run | i password:", "show run | i password:", "R1#", False),
+        ("R1#show run | i password:", "", "R1#", False),
+        ("R2#show run | i password:", "show run | i password:", None, False),
+        ("[sudo] password for a:", "secret", "$", True),
+    ],
+)
+def test_line_asks_for_a_password_unless_it_shows_a_typed_command(
+    line: str, typed: str, learned: str | None, expected: bool
+) -> None:
+    profile = Platforms(None).all()["cisco_ios"].profile
+    assert _asks_password(line, typed, learned, profile) is expected
+
+
+async def test_other_tasks_run_while_the_keys_of_a_long_write_are_followed(console: Supervised) -> None:
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.ensure_future(count_turns())
+    assert await console.session.authorization.review(b"\x01" * 65_536 + b"\r", Writer("t")) == 0
+    counting.cancel()
+    assert turns >= 20
+
+
+async def test_verdict_that_takes_too_long_sends_nothing(console: Supervised, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ptyctl.session.judgement.VERDICT_S", -1.0)
+    error = await refusal(console.session.gate.type("show clock\n" * 60, Writer("t")))
+    assert error.code is ErrorCode.LIMIT_EXCEEDED
+    assert console.device.lines == []
+
+
+async def test_long_answer_is_refused_instead_of_judged_at_once(console: Supervised) -> None:
+    with pytest.raises(PtyctlError) as caught:
+        console.session.gate.type_now("a" * 5000 + "\n", Writer("t"))
+    assert caught.value.code is ErrorCode.POLICY_DENIED
+    assert console.device.lines == []
+
+
 async def test_warned_command_is_typed_and_reported(console: Supervised) -> None:
     reply = await run_command(console.session, "clear counters")
     assert reply.policy is not None
@@ -234,7 +503,7 @@ async def test_declined_command_reports_the_comment(console: Supervised) -> None
     assert (error.code, error.details["comment"]) == (ErrorCode.DECLINED, "not before 22:00")
     block = console.session.blocks.get(reply.block_id)
     assert block is not None
-    assert (block.status, executed(console.device)) == ("cancelled", [])
+    assert (block.status, block.refused, executed(console.device)) == ("cancelled", "declined", [])
 
 
 async def test_wait_for_declined_command_that_is_no_longer_known_reports_why(
@@ -282,7 +551,7 @@ async def test_command_declined_during_another_one_has_no_events_after_a_crash(t
 async def test_edited_command_runs_as_edited(console: Supervised) -> None:
     reply = await run_command(console.session, "reload", timeout_ms=0)
     assert reply.approval is not None
-    console.approvals.approve(reply.approval.approval_id, BOB, text="reload in 5")
+    await console.approvals.approve_edited(reply.approval.approval_id, BOB, "reload in 5")
     final = await execute(console.session, ExecRequest.of({"session_id": "s", "block_id": reply.block_id}), None)
     assert (final.edited, final.cmd, executed(console.device)) == (True, "reload in 5", ["reload in 5"])
 
@@ -291,7 +560,7 @@ async def test_edited_command_is_judged_as_its_callers(console: Supervised) -> N
     reply = await run_command(console.session, "reload", timeout_ms=0)
     assert reply.approval is not None
     with pytest.raises(PtyctlError) as caught:
-        console.approvals.approve(reply.approval.approval_id, BOB, text="boot system flash:x")
+        await console.approvals.approve_edited(reply.approval.approval_id, BOB, "boot system flash:x")
     assert (caught.value.code, caught.value.details["rules"]) == (ErrorCode.POLICY_DENIED, ["people"])
     assert executed(console.device) == []
 
@@ -309,7 +578,7 @@ async def test_session_end_withdraws_held_command(console: Supervised) -> None:
     reply = await run_command(console.session, "reload", timeout_ms=0)
     await console.session.close()
     assert [request.state for request in console.requests] == ["withdrawn"]
-    assert console.session.blocks.get(reply.block_id).status == "cancelled"  # type: ignore[union-attr]
+    assert console.session.blocks.get(reply.block_id).refused == "withdrawn"  # type: ignore[union-attr]
 
 
 async def test_written_line_that_is_held_is_erased_and_typed_after_approval(console: Supervised) -> None:
@@ -338,6 +607,35 @@ async def test_unknown_line_is_read_from_the_screen(console: Supervised) -> None
 async def test_unknown_line_of_several_keys_is_read_from_the_screen(console: Supervised, keys: str) -> None:
     await write_to(console.session, data=keys)
     error = await refusal(write_to(console.session, data="\n"))
+    assert (error.code, executed(console.device)) == (ErrorCode.POLICY_DENIED, [])
+
+
+#: Output and events in the middle of a typed line.
+INTERRUPTIONS: dict[str, Callable[[Supervised], object]] = {
+    "prompt": lambda console: console.device.feed(b"\r\nR1#"),
+    "prompt of another mode": lambda console: console.device.feed(b"\r\nR1(config)#"),
+    "prompt mark": lambda console: console.device.feed(b"\x1b]133;A\x07\r\nR1#\x1b]133;B\x07"),
+    "mark of a command": lambda console: console.device.feed(b"\x1b]133;C\x07\x1b]133;D;0\x07R1#"),
+    "log line": lambda console: console.device.feed(b"\r\n%SYS-5-CONFIG_I: Configured from console\r\nR1#era"),
+    "resize": lambda console: console.session.resize(30, 5),
+}
+
+
+@pytest.mark.parametrize("name", INTERRUPTIONS)
+async def test_line_that_output_or_a_resize_interrupts_is_judged_whole(console: Supervised, name: str) -> None:
+    await write_to(console.session, data="era")
+    received = console.session.stream.raw_size
+    INTERRUPTIONS[name](console)
+    await wait_until(lambda: name == "resize" or console.session.stream.raw_size > received)
+    error = await refusal(write_to(console.session, data="se nvram:\n"))
+    assert (error.code, error.details["rules"]) == (ErrorCode.POLICY_DENIED, ["forbidden"])
+    assert executed(console.device) == []
+
+
+async def test_unknown_line_is_read_from_the_screen_behind_a_resize(console: Supervised) -> None:
+    await write_to(console.session, key="ctrl_p")
+    console.session.resize(10, 5)
+    error = await refusal(write_to(console.session, key="enter"))
     assert (error.code, executed(console.device)) == (ErrorCode.POLICY_DENIED, [])
 
 
@@ -469,7 +767,7 @@ async def test_denied_mode_change_or_save_types_nothing(
 class ReadOnly(Rules):
     """Denies everything but `show`."""
 
-    def verdict(self, request: Request) -> Verdict:
+    def verdict(self, request: DecisionRequest) -> Verdict:
         verdict = super().verdict(request)
         reads = request.text.startswith("show") or not request.text
         return verdict if reads else Verdict(Decision.DENY, (), "read only", request.text)
@@ -478,7 +776,7 @@ class ReadOnly(Rules):
 class AllowsBreak(Rules):
     """Allows `break`."""
 
-    def verdict(self, request: Request) -> Verdict:
+    def verdict(self, request: DecisionRequest) -> Verdict:
         verdict = super().verdict(request)
         return Verdict(Decision.ALLOW, (), "", request.text) if request.text == "break" else verdict
 
@@ -502,3 +800,35 @@ async def test_written_input_cut_anywhere_never_runs_a_denied_or_held_line(
             await write_to(console.session, data=piece.decode())
     assert not [line for line in executed(console.device) if line.strip() in ("erase nvram:", "reload")]
     await console.session.close()
+
+
+async def test_canonical_form_of_many_lines_is_recorded_once(console: Supervised) -> None:
+    """In the row of each line, it makes the audit log grow with the square of what is written."""
+    rows = list[dict[str, object]]()
+
+    class AuditRows:
+        failure = None
+
+        def record(self, event: str, **fields: object) -> None:
+            rows.append(fields)
+
+        def check(self) -> None:
+            pass
+
+    console.session.activity.set_recorder(AuditRows())
+    for _ in range(2):
+        await write_to(console.session, data="show clock\nshow users\nshow version\n")
+    assert [row["canonical"] is not None for row in rows] == [True, False, False] * 2
+    assert {row["verdict"] for row in rows} == {"allow"}
+
+
+async def test_session_that_ends_while_a_long_command_is_judged_refuses_it(
+    console: Supervised, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def judge_ahead(text: str, writer: Writer) -> None:
+        console.device.end()
+        await wait_until(lambda: console.session.stream.ended is not None)
+
+    monkeypatch.setattr(console.session.authorization, "judge_ahead", judge_ahead)
+    error = await refusal(run_command(console.session, "reload " + "x" * LONG_TEXT, timeout_ms=0))
+    assert (error.code, console.requests) == (ErrorCode.REMOTE_CLOSED, [])

@@ -1,0 +1,245 @@
+"""Judged input of a program of this machine: which program gets a key, and whether it has read those before."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from fixtures.memory_channel import MemoryChannel
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.platforms import Platforms
+from ptyctl.policy.evaluate import Evaluator
+from ptyctl.policy.policy_file import load_policy
+from ptyctl.policy.rules import DecisionRequest, Verdict
+from ptyctl.policy.shell_command import canonical_shell
+from ptyctl.session.approvals import Approvals
+from ptyctl.session.io.gate import Split, Writer
+from ptyctl.session.session import Session
+
+from .scripted_session import connect_session, wait_until, write_to
+
+RULES = """
+extends = ["off"]
+programs = "{programs}"
+unreadable = "ask"
+
+[[rules]]
+id = "removal"
+command = ["rm"]
+decision = "deny"
+reason = "files are kept"
+
+[[rules]]
+id = "copy"
+command = ["cp"]
+decision = "ask"
+reason = "a person looks at copies"
+"""
+PROMPT = b"$ "
+SHELL = (100, "bash")
+SUDO = (200, "sudo")
+
+
+class LocalTerminal(MemoryChannel):
+    """A terminal of this machine, whose programs do nothing. The test sets what the system reports of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.program = SHELL
+        self.wakeup_count = 1
+        self.is_canonical = False
+        self.is_read = True
+        self.echo = True
+
+    @property
+    def canonical(self) -> bool | None:
+        return self.is_canonical
+
+    @property
+    def echo_off(self) -> bool:
+        return not self.echo
+
+    def leads_foreground(self) -> bool | None:
+        return self.program == SHELL
+
+    def foreground_program(self) -> tuple[int, str] | None:
+        return self.program
+
+    def wakeups(self) -> int | None:
+        return self.wakeup_count
+
+    def input_is_read(self) -> bool | None:
+        return self.is_read
+
+    def reads_line(self) -> bool:
+        return self.is_canonical and self.is_read
+
+    def reads_password(self) -> bool:
+        return self.program == SUDO and not self.echo
+
+    def ask_password(self) -> None:
+        """`sudo` starts, and waits for a password."""
+        self.program, self.is_canonical, self.echo = SUDO, True, False
+        self.wakeup_count += 10
+        self.feed(b"\r\nPassword: ")
+
+
+class Rules:
+    """A policy with these rules."""
+
+    name = "rules"
+    identity: object = None
+
+    def __init__(self, programs: str) -> None:
+        self._evaluator: Evaluator = load_policy(
+            "rules",
+            read=lambda name: RULES.format(programs=programs),
+            platforms=Platforms(None).all(),
+            read_shell=canonical_shell,
+        ).evaluator
+
+    def verdict(self, request: DecisionRequest) -> Verdict:
+        return self._evaluator.verdict(request)
+
+    def verdict_by_rules(self, request: DecisionRequest, *, known_only: bool = False) -> Verdict:
+        return self._evaluator.verdict_by_rules(request, known_only=known_only)
+
+    def unreadable(self, request: DecisionRequest) -> Verdict:
+        return self._evaluator.unreadable(request)
+
+
+class Shell:
+    """A session of a shell in such a terminal."""
+
+    def __init__(self, session: Session, terminal: LocalTerminal) -> None:
+        self.session, self.terminal = session, terminal
+
+    @property
+    def sent(self) -> str:
+        return self.terminal.written.decode()
+
+    async def refusal(self, data: str) -> PtyctlError:
+        """Write what is refused, and return why."""
+        before = self.sent
+        with pytest.raises(PtyctlError) as caught:
+            await write_to(self.session, data=data)
+        assert self.sent.removeprefix(before) in ("", "\x15", "\x03")
+        return caught.value
+
+    def type_now(self, data: str) -> PtyctlError | None:
+        """Type at once; return why it is refused."""
+        before = self.sent
+        try:
+            self.session.gate.type_now(data, Writer("t"))
+        except PtyctlError as error:
+            assert self.sent == before
+            return error
+        return None
+
+
+async def shell_in(folder: Path, *, programs: str = "deny", prompt: str | None = "$ ") -> Shell:
+    terminal = LocalTerminal()
+    session = await connect_session(folder, terminal, protocol="local", host=None, program="bash")
+    session.authorization.set_policy(Rules(programs), Approvals())
+    session.terminal.prompt.learned = prompt
+    terminal.feed(PROMPT)
+    await wait_until(lambda: session.stream.raw_size > 0)
+    return Shell(session, terminal)
+
+
+@pytest.mark.parametrize(("prompt", "is_canonical"), [("$ ", False), (None, False), (None, True)])
+async def test_key_behind_an_enter_that_the_shell_has_not_taken_is_judged_for_the_next_program(
+    tmp_path: Path, prompt: str | None, is_canonical: bool
+) -> None:
+    shell = await shell_in(tmp_path, prompt=prompt)
+    shell.terminal.is_canonical = is_canonical
+    await write_to(shell.session, data="menu\n")  # the terminal passes it on late: no program has woken up
+    assert (await shell.refusal("y")).code is ErrorCode.POLICY_DENIED
+    shell.terminal.wakeup_count += 1
+    shell.terminal.feed(b"menu\r\n$ ")
+    await write_to(shell.session, data="y")
+    assert shell.sent == "menu\ry"
+
+
+@pytest.mark.parametrize("prompt", ["$ ", None])
+async def test_keys_at_the_first_prompt_are_not_judged_for_a_program(tmp_path: Path, prompt: str | None) -> None:
+    shell = await shell_in(tmp_path, prompt=prompt)
+    shell.terminal.is_read = False  # it still starts
+    await write_to(shell.session, data="y")
+    assert shell.sent == "y"
+
+
+async def test_line_behind_a_late_enter_of_several_lines_is_no_password(tmp_path: Path) -> None:
+    shell = await shell_in(tmp_path, programs="allow")
+    terminal = shell.terminal
+    sent: list[bytes] = []
+
+    def far_end(data: bytes) -> bytes:
+        sent.append(data)
+        if b"".join(sent).count(b"\r") == 1:
+            terminal.program, terminal.is_canonical, terminal.echo = SUDO, True, False
+            terminal.wakeup_count += 10
+        return b""
+
+    terminal._on_write = far_end
+    terminal.capacity = len("sudo true\r")
+    writing = asyncio.ensure_future(write_to(shell.session, data="sudo true\nfirst\n"))
+    await wait_until(lambda: terminal.capacity == 0)
+    terminal.unblock()
+    await writing
+    assert (await shell.refusal("rm x\n")).details["rules"] == ["removal"]
+    terminal.wakeup_count += 1  # it has read the first answer, and asks again
+    await write_to(shell.session, data="rm x\n")
+    assert shell.sent.endswith("rm x\r")
+
+
+async def test_answer_typed_at_once_is_judged_by_lines_and_keys(tmp_path: Path) -> None:
+    shell = await shell_in(tmp_path)
+    assert shell.type_now("true\n") is None
+    shell.terminal.wakeup_count += 1
+    shell.terminal.feed(b"true\r\n$ ")
+    for data, rules in (("rm x\n", ["removal"]), ("true\nrm x\n", ["removal"]), ("true\ny", [])):
+        error = shell.type_now(data)
+        assert error is not None
+        assert (error.code, error.details["rules"]) == (ErrorCode.POLICY_DENIED, rules)
+    held = shell.type_now("cp a b\n")
+    assert held is not None
+    assert held.code is ErrorCode.APPROVAL_PENDING
+
+
+@pytest.mark.parametrize("data", ["\x10\n", "tr\t\n", "true\n!tr\n", "true\n\x10\n"])
+async def test_answer_typed_at_once_that_is_not_known_is_unreadable(tmp_path: Path, data: str) -> None:
+    shell = await shell_in(tmp_path, programs="allow")
+    error = shell.type_now(data)
+    assert error is not None
+    assert (error.code, error.details["reason"]) == (ErrorCode.POLICY_DENIED, "unreadable")
+
+
+async def test_answer_typed_at_once_behind_other_lines_is_no_password(tmp_path: Path) -> None:
+    shell = await shell_in(tmp_path)
+    shell.terminal.ask_password()
+    error = shell.type_now("hunter2\nrm x\n")
+    assert error is not None
+    assert error.code is ErrorCode.POLICY_DENIED
+    assert shell.type_now("rm x\n") is None
+
+
+@pytest.mark.parametrize(
+    ("data", "judged", "split"),
+    [
+        (b"echo", 0, Split(4, 0, 0)),
+        (b"echo a\r", 0, Split(6, 0, 1)),
+        (b"echo a\r", 1, Split(7, 1, 0)),
+        (b"a\rb\rc", 1, Split(3, 1, 1)),
+        (b"a\rb\rc", 2, Split(5, 2, 0)),
+        (b"a\tb\rc", 0, Split(3, 0, 1)),
+        (b"\x1b[200~a\rb\x1b[201~\r", 0, Split(7, 0, 1)),
+    ],
+)
+async def test_input_is_split_before_the_first_key_that_is_not_judged(
+    tmp_path: Path, data: bytes, judged: int, split: Split
+) -> None:
+    shell = await shell_in(tmp_path)
+    assert shell.session.authorization.split(data, judged) == split
