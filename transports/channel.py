@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from .errors import InvalidOption, Unsupported
@@ -82,6 +83,24 @@ class Channel(ABC):
             InvalidOption, Unsupported, ConnectTimeout, ConnectFailed, AuthFailed, HostKeyMismatch.
         """
 
+    def receive_stderr(self, receiver: Receiver | None) -> None:  # noqa: B027  (optional)
+        """Pass stderr to `receiver`, if the channel keeps it apart. Call before `open`.
+
+        All that a program wrote to stderr before some of its stdout is received by `read_stderr` after that stdout.
+        """
+
+    def guard_output(self, may_send: Callable[[], bool], delivery_s: float) -> None:  # noqa: B027  (optional)
+        """Bound the right to write, before `open`: no byte is sent, nor delivered late, after `may_send` returns False.
+
+        Args:
+            may_send: whether a byte may be sent now; also checked before the channel's own answers.
+            delivery_s: how long the kernel may try to deliver a byte.
+
+        Telnet channels do so, and directly connected SSH channels. SSH through a jump host or a ProxyCommand
+        checks `may_send`, but has no bound on delivery: the last part of the way is another machine's connection. Local
+        programs ignore it.
+        """
+
     @property
     def terminal_fd(self) -> int | None:
         """The PTY master of a local program, None otherwise. A duplicate of it keeps the terminal open."""
@@ -135,6 +154,10 @@ class Channel(ABC):
         """Return pid and name of the program that leads the foreground process group, None if unknown."""
         return None
 
+    def foreground_has_executed(self) -> bool:
+        """Return whether the foreground program was started; False for the fork of a shell, which has the shell's name."""
+        return True
+
     def reads_password(self) -> bool:
         """Return whether sudo or a similar program in the foreground itself reads a line without echo; False if unknown."""
         return False
@@ -143,13 +166,21 @@ class Channel(ABC):
         """Return how often the program in the foreground has resumed after a wait, for example to read; None if unknown."""
         return None
 
+    def reads_line(self) -> bool:
+        """Whether the foreground program certainly reads a line: it reads the terminal, which is in canonical mode."""
+        return False
+
     def input_is_read(self) -> bool | None:
         """Return whether the program in the foreground has read all input and waits; None if unknown."""
         return None
 
-    def kill_foreground(self) -> bool:
-        """Send SIGKILL to the foreground process group unless it is the shell; return whether it was sent."""
+    def signal_foreground(self, number: signal.Signals) -> bool:
+        """Send a signal to the foreground process group unless it is the shell; return whether it was sent."""
         return False
+
+    def read_stderr(self) -> None:
+        """Pass what stderr has to its receiver now. Without effect unless the channel keeps it apart."""
+        return
 
     @abstractmethod
     def resize(self, cols: int, rows: int) -> None:

@@ -9,7 +9,8 @@
     ├── HostKeyMismatch     HOSTKEY_MISMATCH   `details["reason"]`: unknown, changed or fingerprint
     ├── ChannelClosed       ALREADY_CLOSED     closed from this side
     ├── ChannelEnded        REMOTE_CLOSED      closed cleanly by the remote end
-    └── ChannelBroken       IO_ERROR           reset, unanswered keepalive, or protocol error
+    ├── ChannelBroken       IO_ERROR           reset, unanswered keepalive, or protocol error
+    └── ReceiverFailed      INTERNAL           ended from this side: a bug prevents the processing of its output
 
 Closed, ended and broken are distinct: a client may reconnect after a break; an end or a requested close is final.
 No message, hint or detail contains a secret.
@@ -96,3 +97,9 @@ class ChannelBroken(ChannelError):
 
     code = "IO_ERROR"
     retryable = True
+
+
+class ReceiverFailed(ChannelError):
+    """The channel was ended from this side because its receiver raised an exception."""
+
+    code = "INTERNAL"

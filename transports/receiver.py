@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import traceback
 from abc import ABC, abstractmethod
 from collections import deque
+from pathlib import PurePath
 
-from .errors import ChannelError
+from .errors import ChannelError, ReceiverFailed
+
+_log = logging.getLogger(__name__)
 
 
 class Receiver(ABC):
-    """Receives a channel's bytes in order, in the thread of the event loop. No method may block or raise."""
+    """Receives a channel's bytes in order, in the thread of the event loop. No method may block or raise.
+
+    An exception is a bug. It is logged and ends the channel with `ReceiverFailed`.
+    """
 
     @abstractmethod
     def get_buffer(self) -> memoryview:
@@ -22,14 +30,17 @@ class Receiver(ABC):
 
     @abstractmethod
     def channel_ended(self, reason: ChannelError) -> None:
-        """Handle the end of the channel: ChannelEnded, ChannelClosed or ChannelBroken. Called once, after the last byte."""
+        """Handle the end of the channel: ChannelEnded, ChannelClosed, ChannelBroken or ReceiverFailed.
+
+        Called once, after the last byte.
+        """
 
     def drained(self) -> None:
         """Handle an empty receive buffer of the kernel: nothing more can be read now. Optional; not every channel can detect
         it."""
         return
 
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, data: bytes | memoryview) -> None:
         """Copy `data` through the buffer. For channels whose library delivers bytes objects."""
         rest = memoryview(data)
         while rest:
@@ -38,6 +49,30 @@ class Receiver(ABC):
             buffer[:size] = rest[:size]
             self.buffer_updated(size)
             rest = rest[size:]
+
+
+def receiver_failed(error: Exception) -> ReceiverFailed:
+    """Log an exception of a receiver; return the reason for the channel's end. Neither has its text, which may hold output."""
+    _log_failure("output cannot be processed", error)
+    return ReceiverFailed(
+        f"internal error in ptyctl ({type(error).__qualname__}): the output could not be processed",
+        hint="open the session again; the server's log has the error",
+    )
+
+
+def end_receiver(receiver: Receiver, reason: ChannelError) -> None:
+    """Report the end of the channel to its receiver. An exception is logged: the channel's end has to be completed."""
+    try:
+        receiver.channel_ended(reason)
+    except Exception as error:  # noqa: BLE001 - a bug in the receiver
+        _log_failure("end of the output cannot be processed", error)
+
+
+def _log_failure(event: str, error: Exception) -> None:
+    frames = [
+        f"{PurePath(frame.filename).name}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)
+    ]
+    _log.error(event, extra={"error": type(error).__qualname__, "frames": frames})
 
 
 class QueueReceiver(Receiver):

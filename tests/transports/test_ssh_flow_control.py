@@ -8,6 +8,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from fixtures.servers.inprocess_ssh import USER, FakeSshd, LoginPolicy, Shell, running_ssh_server
+from fixtures.ssh import open_channel, options_for
+from transports import output_delivery
+from transports.channel import ExitStatus
 from transports.errors import ChannelClosed, ChannelEnded
 from transports.receiver import QueueReceiver
 from transports.ssh import HostKeyOptions, SshAuth, SshChannel, SshConnectOptions
@@ -156,5 +159,33 @@ async def test_ssh_close_wakes_waiting_writers(deaf: FakeSshd, channel: SshChann
 
 def test_ssh_session_stays_open_after_eof_without_terminal() -> None:
     for has_pty in (False, True):
-        session = SshClientSession(QueueReceiver(), WriteGate(), has_pty, lambda *_: None)
+        session = SshClientSession(QueueReceiver(), lambda: None, lambda: None, WriteGate(), has_pty, lambda *_: None)
         assert session.eof_received() is not has_pty
+
+
+@pytest.mark.parametrize("end", ["exit", "abort"])
+async def test_ssh_expensive_output_is_received_in_pieces_before_the_end(monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    now = 0.0
+
+    def clock() -> float:
+        nonlocal now
+        now += 1.0
+        return now
+
+    monkeypatch.setattr(output_delivery, "clock", clock)
+    output = b"".join(b"\x1b]7717;nonce;%d;E;0\x07out\r\n" % number for number in range(4000))
+
+    def print_marks(shell: Shell) -> None:
+        shell.channel.write(output)
+        if end == "exit":
+            asyncio.get_running_loop().call_soon(shell.channel.exit, 3)
+
+    async with (
+        running_ssh_server(LoginPolicy(password="pw"), print_marks) as server,
+        open_channel(options_for(server.port)) as (channel, receiver),
+    ):
+        received = await receiver.receive_until(b";3999;E;0\x07out\r\n")
+        if end == "abort":
+            server.live[0].abort()
+        assert received + await receiver.receive_all() == output
+        assert (channel.exit_status == ExitStatus(code=3)) is (end == "exit")

@@ -12,8 +12,10 @@ import pytest
 from fixtures.receiver import RecordingReceiver
 from fixtures.servers.tcp_peer import TcpPeer
 from fixtures.telnet import DO, ECHO, IAC, NAWS, SB, SE, SGA, TM, TTYPE, WILL, TelnetLine, fill, telnet_line
+from transports import output_delivery
 from transports.channel import Pty
 from transports.errors import ChannelBroken, ChannelClosed, ChannelEnded, ChannelError
+from transports.output_delivery import DELIVERY_S
 from transports.telnet import TelnetChannel, TelnetConnectOptions
 from transports.telnet.connection import UNSENT_BYTES, WRITE_BYTES
 
@@ -41,6 +43,35 @@ async def test_telnet_end_is_reported_once_after_last_byte(end: Callable[[TcpPee
             with pytest.raises(reason):
                 await line.channel.send_break()
         line.channel.resize(80, 24)
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_telnet_expensive_output_and_end_are_received_once_in_order(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance, now = random.Random(seed), 0.0
+    step_s = chance.choice([0.0, DELIVERY_S / 40, DELIVERY_S / 5, DELIVERY_S])
+
+    def clock() -> float:
+        nonlocal now
+        now += step_s * chance.random() * 2
+        return now
+
+    monkeypatch.setattr(output_delivery, "clock", clock)
+    end, reason = chance.choice([(TcpPeer.finish_sending, ChannelEnded), (TcpPeer.reset, ChannelBroken)])
+    sent = b"$ "
+    async with telnet_line() as line:
+        for number in range(60):
+            text = b"\x1b[%dm" % number * chance.choice([1, 10, 200])
+            sent += text
+            line.peer.send(text + chance.choice([b"", IAC + DO + TM]))
+            if chance.random() < 0.3:
+                await asyncio.sleep(0)
+            if number == 30:  # a read of all data before this, and a pause
+                await line.answer(b"")
+        end(line.peer)
+        received = await line.receiver.receive_all()
+        # A kernel discards what was not read before a reset.
+        assert received == sent if reason is ChannelEnded else sent.startswith(received)
+        assert kinds(line.receiver) == [reason]
 
 
 async def test_telnet_write_that_detects_reset_loses_no_received_byte() -> None:
