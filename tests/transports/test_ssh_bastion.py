@@ -227,7 +227,7 @@ async def test_bastion_that_is_silent_raises_connect_timeout(target: FakeSshd) -
 
     async with await asyncio.start_server(hold, HOST, 0) as silent:
         port = silent.sockets[0].getsockname()[1]
-        options = through(target, SshJumpHost(HOST, port, USER, AUTH), connect_timeout_s=0.2)
+        options = through(target, SshJumpHost(HOST, port, USER, AUTH), connect_timeout_s=2)
         connections = SshConnectionPool()
         opens = [SshChannel(options, connections).open(RecordingReceiver()) for _ in range(2)]
         errors = await asyncio.gather(*opens, return_exceptions=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pytest
 from hypothesis import given
@@ -29,6 +29,7 @@ from fixtures.telnet import (
     WILL,
     WONT,
 )
+from transports import output_delivery
 from transports.channel import Pty
 from transports.errors import ChannelError
 from transports.receiver import Receiver
@@ -36,6 +37,14 @@ from transports.telnet.connection import TelnetConnection
 from transports.telnet.negotiation import MAX_CHANGES_WITHOUT_DATA, TelnetNegotiation
 
 ALL_OPTIONS = [bytes([number]) for number in range(256)]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _delivery_takes_no_time() -> Iterator[None]:
+    """All data is delivered within the read, however slow the machine is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(output_delivery, "clock", lambda: 0.0)
+        yield
 
 
 class SmallBufferReceiver(Receiver):

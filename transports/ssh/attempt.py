@@ -170,9 +170,9 @@ class SshClient(asyncssh.SSHClient):
     def kbdint_challenge_received(
         self, name: str, instructions: str, lang: str, prompts: Sequence[tuple[str, bool]]
     ) -> Sequence[str] | None:
-        """Answer a challenge if all prompts ask for the password or the one-time code, each of which is sent once.
+        """Answer a challenge if all its prompts ask for the password or the one-time code; each is sent once.
 
-        One without prompts only shows text (RFC 4256 3.2).
+        A challenge without prompts only shows text (RFC 4256 3.2).
         """
         kinds = ["code" if self._code is not None and _ASKS_CODE.search(prompt) else "password" for prompt, _ in prompts]
         others = [

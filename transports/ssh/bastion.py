@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio.trsock import TransportSocket
 
 import asyncssh
 
@@ -23,6 +24,29 @@ class SshConnection:
         self.attempt = attempt
         self._bastion = bastion
         self._closed = False
+
+    @property
+    def endpoint(self) -> SshEndpoint:
+        """Where it leads to."""
+        return self.attempt.endpoint
+
+    @property
+    def tcp(self) -> TransportSocket | None:
+        """The socket to the server; None for a connection through a jump host or a ProxyCommand."""
+        if self._bastion is not None or self.attempt.proxy is not None:
+            return None
+        tcp: TransportSocket | None = self.ssh.get_extra_info("socket")
+        return tcp
+
+    def pause_reading(self) -> None:
+        """Stop reading from the server. What was read already is still processed."""
+        if (transport := self.ssh._transport) is not None:
+            transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Continue reading from the server."""
+        if (transport := self.ssh._transport) is not None:
+            transport.resume_reading()
 
     def close(self) -> None:
         """Start closing the connection, and release the jump host."""

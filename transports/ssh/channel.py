@@ -11,8 +11,10 @@ from contextlib import suppress
 import asyncssh
 
 from transports.channel import Channel, ExitStatus, check_window_size
-from transports.errors import ChannelClosed, ChannelError, InvalidOption, Unsupported
-from transports.receiver import Receiver
+from transports.errors import ChannelBroken, ChannelClosed, ChannelError, InvalidOption, ReceiverFailed, Unsupported
+from transports.output_delivery import OutputDelivery
+from transports.output_guard import ACKNOWLEDGED_POLL_S, OutputGuard
+from transports.receiver import Receiver, end_receiver
 
 from .attempt import Trail
 from .bastion import SshConnection, SshConnectionPool
@@ -28,6 +30,8 @@ SECURITY_WARNING = (
     "The server's host key is not checked: whoever controls the network can read and change the session, including passwords. "
     "Pin the host key or record it in known_hosts."
 )
+#: Unacknowledged bytes up to which a guarded channel accepts a further write: some packets of keys that are typed.
+MAX_UNACKNOWLEDGED = 512
 #: Limit for the exchange of the last packets during a close, seconds.
 _CLOSE_GRACE_S = 2.0
 
@@ -87,21 +91,25 @@ class WriteGate:
 
 
 class SshClientSession(asyncssh.SSHClientSession[bytes]):
-    """asyncssh's callbacks for one session channel: passes all received bytes to the receiver, without back-pressure.
+    """asyncssh's callbacks for one session channel: passes all received bytes to the receiver, and then its end.
 
     Args:
+        pause, resume: stop and continue reading from the server.
         has_pty: with a PTY the channel ends at end of file; without one it may still accept input.
-        on_end: called once, after the last byte, with the error if the connection broke.
+        on_end: called once, after the last byte, with the error if the connection broke or the receiver failed.
     """
 
     def __init__(
         self,
         receiver: Receiver,
+        pause: Callable[[], None],
+        resume: Callable[[], None],
         gate: WriteGate,
         has_pty: bool,
         on_end: Callable[[SshClientSession, Exception | None], None],
     ) -> None:
         self.receiver = receiver
+        self.delivery = OutputDelivery(receiver, pause, resume, self._end)
         self._gate = gate
         self._has_pty = has_pty
         self._on_end: Callable[[SshClientSession, Exception | None], None] | None = on_end
@@ -115,11 +123,12 @@ class SshClientSession(asyncssh.SSHClientSession[bytes]):
     def detach(self) -> None:
         """Suppress all further callbacks; the open has failed."""
         self._on_end = None
+        self.delivery.discard()
 
     def data_received(self, data: bytes, datatype: int | None) -> None:
         # stderr (RFC 4254 5.2) is merged: a terminal has one stream.
         if self._on_end is not None:
-            self.receiver.data_received(data)
+            self.delivery.deliver(data)
 
     def eof_received(self) -> bool:
         self.saw_eof = True
@@ -138,9 +147,12 @@ class SshClientSession(asyncssh.SSHClientSession[bytes]):
         self.exit_status = ExitStatus(signal=signal)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.delivery.then(lambda: self._end(exc))
+
+    def _end(self, error: Exception | None) -> None:
         on_end, self._on_end = self._on_end, None
         if on_end is not None:
-            on_end(self, exc)
+            on_end(self, error)
 
 
 class SshChannel(Channel):
@@ -161,6 +173,9 @@ class SshChannel(Channel):
         self._opening: asyncio.Future[None] | None = None
         self._reason: ChannelError | None = None
         self._closing = False
+        self._may_send: Callable[[], bool] | None = None
+        self._delivery_s = 0.0
+        self._guard: OutputGuard | None = None
         self.pty_enabled = options.pty is not None
         if options.host_keys.policy == "disabled" and options.host_keys.fingerprint is None:
             self.security_warning = SECURITY_WARNING
@@ -168,6 +183,9 @@ class SshChannel(Channel):
     @property
     def enter(self) -> bytes:
         return b"\r" if self.pty_enabled else b"\n"
+
+    def guard_output(self, may_send: Callable[[], bool], delivery_s: float) -> None:
+        self._may_send, self._delivery_s = may_send, delivery_s
 
     async def open(self, receiver: Receiver) -> None:
         if self._opening is not None or self._closing:
@@ -198,14 +216,18 @@ class SshChannel(Channel):
         route = await asyncio.to_thread(resolve, self._options)
         self._connection = connection = await self._connections.connect(route, self._options.keepalive_s, trail)
         self.server_banner = connection.attempt.server_banner
-        self._session = SshClientSession(receiver, self._gate, self.pty_enabled, self._session_ended)
+        if self._may_send is not None and connection.tcp is not None:
+            self._guard = OutputGuard(connection.tcp, self._may_send, self._delivery_s)
+        self._session = SshClientSession(
+            receiver, connection.pause_reading, connection.resume_reading, self._gate, self.pty_enabled, self._session_ended
+        )
         try:
             return await self._start_session(connection, self._session)
         except Exception as error:  # asyncssh lets exceptions caused by a hostile server through
             raise translate(error, connection.attempt) from error
 
     async def _start_session(self, connection: SshConnection, session: SshClientSession) -> asyncssh.SSHClientChannel[bytes]:
-        pty, command = self._options.pty, self._options.command or connection.attempt.endpoint.remote_command
+        pty, command = self._options.pty, self._options.command or connection.endpoint.remote_command
         channel, _ = await connection.ssh.create_session(
             lambda: session,
             command if command is None or isinstance(command, str) else shlex.join(command),
@@ -222,18 +244,20 @@ class SshChannel(Channel):
         self._channel = None
         if self._session is not None:
             self._session.detach()
-        await self._disconnect()
+        await self._disconnect(force=True)
 
     def _session_ended(self, session: SshClientSession, error: Exception | None) -> None:
         self.exit_status = session.exit_status
         self._reason = reason = self._reason_for_end(session, error)
         self._gate.finish(reason)
-        session.receiver.channel_ended(reason)
+        end_receiver(session.receiver, reason)
         # The connection serves only this channel. Deferred, because asyncssh is still closing the channel.
         if self._connection is not None:
             asyncio.get_running_loop().call_soon(self._connection.close)
 
     def _reason_for_end(self, session: SshClientSession, error: Exception | None) -> ChannelError:
+        if isinstance(error, ReceiverFailed):
+            return error
         if self._closing:
             return ChannelClosed(f"the channel to {self._label} was closed from this side")
         if error is None or session.saw_eof or session.exit_status is not None or is_orderly(error):
@@ -242,7 +266,7 @@ class SshChannel(Channel):
 
     @property
     def _label(self) -> str:
-        return self._connection.attempt.endpoint.label if self._connection is not None else self._options.host
+        return self._connection.endpoint.label if self._connection is not None else self._options.host
 
     def _open_channel(self) -> asyncssh.SSHClientChannel[bytes]:
         if self._reason is not None:
@@ -254,15 +278,35 @@ class SshChannel(Channel):
 
     def write(self, data: bytes) -> int:
         channel = self._open_channel()
+        if self._may_send is not None and not self._may_send():
+            raise ChannelBroken(f"the right to write to {self._label} has ended")
         if self._gate.paused:
             return 0
-        piece = data[:WRITE_BYTES]
+        # More than the window would wait in asyncssh, which sends it when the server opens the window: perhaps too late.
+        limit = WRITE_BYTES if self._guard is None else min(WRITE_BYTES, self._room(channel, self._guard))
+        if limit <= 0:
+            self._gate.pause()
+            asyncio.get_running_loop().call_later(ACKNOWLEDGED_POLL_S, self._resume_when_acknowledged)
+            return 0
+        piece = data[:limit]
         try:
             channel.write(piece)
         except OSError:
             # The server has closed the channel; `connection_lost` has not been called yet.
             raise ended(self._label, None) from None
         return len(piece)
+
+    def _room(self, channel: asyncssh.SSHClientChannel[bytes], guard: OutputGuard) -> int:
+        """Return the number of bytes that the server takes at once; 0 while it has not acknowledged earlier ones."""
+        return channel._send_window if guard.unacknowledged() <= MAX_UNACKNOWLEDGED else 0
+
+    def _resume_when_acknowledged(self) -> None:
+        if self._reason is not None or self._guard is None or self._channel is None:
+            return
+        if self._room(self._channel, self._guard) > 0:
+            self._gate.resume()
+        else:
+            asyncio.get_running_loop().call_later(ACKNOWLEDGED_POLL_S, self._resume_when_acknowledged)
 
     async def drain(self) -> None:
         self._open_channel()
@@ -292,12 +336,28 @@ class SshChannel(Channel):
         if self._opening is not None and not self._opening.done():
             self._opening.cancel()
             await asyncio.wait([self._opening])
-        await self._disconnect()
+        await self._disconnect(force)
 
-    async def _disconnect(self) -> None:
+    async def _disconnect(self, force: bool) -> None:
         if self._connection is None:
             return
-        self._connection.close()
+        try:
+            if self._guard is not None and not force:
+                await self._until_acknowledged(self._guard)
+        finally:
+            # The kernel would deliver the bytes later, perhaps after the first ones of the console's next owner.
+            if self._guard is not None and self._guard.unacknowledged():
+                self._guard.discard_on_close()
+            self._connection.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_GRACE_S):
                 await self._connection.wait_closed()
+        if self._session is not None:
+            await self._session.delivery.wait()
+
+    async def _until_acknowledged(self, guard: OutputGuard) -> None:
+        """Wait until the server has acknowledged all bytes, or for the grace time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_GRACE_S):
+                while guard.unacknowledged():  # noqa: ASYNC110  (the kernel has no event)
+                    await asyncio.sleep(ACKNOWLEDGED_POLL_S)

@@ -75,6 +75,18 @@ class ProxyCommand(asyncio.SubprocessProtocol):
         if stdin is not None:
             stdin.write(data)  # type: ignore[attr-defined]
 
+    def pause_reading(self) -> None:
+        if (stdout := self._stdout()) is not None:
+            stdout.pause_reading()
+
+    def resume_reading(self) -> None:
+        if (stdout := self._stdout()) is not None:
+            stdout.resume_reading()
+
+    def _stdout(self) -> asyncio.ReadTransport | None:
+        transport = self._process.get_pipe_transport(1) if self._process is not None else None
+        return transport if isinstance(transport, asyncio.ReadTransport) else None
+
     def abort(self) -> None:
         self.close()
 

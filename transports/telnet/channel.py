@@ -6,10 +6,13 @@ import asyncio
 import contextlib
 import errno
 import os
+import socket
+from collections.abc import Callable
 from dataclasses import replace
 
 from transports.channel import Channel, Pty, check_window_size
 from transports.errors import ChannelClosed, ConnectFailed, ConnectTimeout, Unsupported
+from transports.output_guard import OutputGuard
 from transports.receiver import Receiver
 
 from .connect_options import TelnetConnectOptions, check_options
@@ -53,11 +56,15 @@ class TelnetChannel(Channel):
         self._pty = pty
         self._peer = f"{options.host}:{options.port}"
         self._connection: TelnetConnection | None = None
+        self._guard: Callable[[socket.socket], OutputGuard] | None = None
         self.pty_enabled = pty is not None
+
+    def guard_output(self, may_send: Callable[[], bool], delivery_s: float) -> None:
+        self._guard = lambda tcp: OutputGuard(tcp, may_send, delivery_s)
 
     async def open(self, receiver: Receiver) -> None:
         check_options(self._options, self._pty)
-        connection = TelnetConnection(receiver, self._negotiate, self._peer)
+        connection = TelnetConnection(receiver, self._negotiate, self._peer, self._guard)
         with contextlib.ExitStack() as undo:
             undo.callback(connection.abandon)
             transport = await self._connect(connection)

@@ -8,16 +8,18 @@ import socket
 from collections.abc import Callable
 from typing import cast
 
-from transports.errors import ChannelBroken, ChannelClosed, ChannelEnded, ChannelError
-from transports.receiver import Receiver
+from transports.errors import ChannelBroken, ChannelClosed, ChannelEnded, ChannelError, ReceiverFailed
+from transports.output_delivery import OutputDelivery
+from transports.output_guard import ACKNOWLEDGED_POLL_S, OutputGuard
+from transports.receiver import Receiver, end_receiver
 
 from .connect_options import Keepalive
 from .negotiation import TelnetNegotiation
 from .parser import TelnetParser
 
 #: Size of one read, bytes: large enough for hundreds of MB/s, small enough that a read of nothing but commands blocks the event
-#: loop for less than 20 ms.
-READ_BYTES = 32768
+#: loop for less than 10 ms.
+READ_BYTES = 16384
 #: Maximum size of one write, bytes. No more is accepted until the kernel has taken it, so a ctrl_c is never far behind.
 WRITE_BYTES = 16384
 #: Limit for unsent bytes in the kernel (TCP_NOTSENT_LOWAT). Unacknowledged bytes do not count, so throughput is unaffected.
@@ -30,20 +32,32 @@ KEEPALIVE = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 15, socket.TCP_KEEPC
 
 
 class TelnetConnection(asyncio.BufferedProtocol):
-    """An asyncio protocol that feeds a receiver; reading is never paused.
+    """An asyncio protocol that feeds a receiver. Reading is paused while read data waits for its delivery.
 
     Args:
         receiver: gets the data without IAC sequences and, unless BINARY is on, without NUL.
         negotiate: creates the negotiation for the transport.
         peer: the name of the remote end in messages.
+        guard: creates the guard of the socket, if the right to write can end.
     """
 
-    def __init__(self, receiver: Receiver, negotiate: Callable[[asyncio.Transport], TelnetNegotiation], peer: str) -> None:
+    def __init__(
+        self,
+        receiver: Receiver,
+        negotiate: Callable[[asyncio.Transport], TelnetNegotiation],
+        peer: str,
+        guard: Callable[[socket.socket], OutputGuard] | None = None,
+    ) -> None:
         self._receiver = receiver
         self._negotiate = negotiate
         self._peer = peer
+        self._make_guard = guard
+        self._guard: OutputGuard | None = None
         self._parser = TelnetParser()
         self._buffer = bytearray()
+        self._delivery = OutputDelivery(
+            receiver, lambda: self._transport.pause_reading(), lambda: self._transport.resume_reading(), self._receiver_failed
+        )
         self._is_abandoned = False
         #: The reason for the end, None before it. Nothing can be written afterwards.
         self.reason: ChannelError | None = None
@@ -59,8 +73,11 @@ class TelnetConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=0)
-        _set_options(self._transport.get_extra_info("socket"))
-        self.negotiation = self._negotiate(self._transport)
+        tcp = self._transport.get_extra_info("socket")
+        _set_options(tcp)
+        self._guard = self._make_guard(tcp) if self._make_guard is not None else None
+        self._output = TelnetOutput(self._transport, self._guard)
+        self.negotiation = self._negotiate(cast("asyncio.Transport", self._output))
         self.writable.set()
 
     def get_buffer(self, sizehint: int) -> bytearray:
@@ -71,9 +88,10 @@ class TelnetConnection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         data = bytes(memoryview(self._buffer)[:nbytes])
         self._buffer = bytearray()
+        self._output.send_held()
         self._process(data)
         if nbytes < READ_BYTES:  # the kernel has no more data
-            self._receiver.drained()
+            self._delivery.drained()
         self.activity.set()
         if self._transport.get_write_buffer_size() > MAX_UNREAD_ANSWERS:
             self._end(
@@ -91,12 +109,21 @@ class TelnetConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if isinstance(exc, OSError) and self.reason is None:
             self._read_remaining()
-        reason = self._end(_broken(self._peer, exc) if exc else _closed(self._peer))
-        if not self._is_abandoned:
-            self._receiver.channel_ended(reason)
+        self._end(_broken(self._peer, exc) if exc else _closed(self._peer))
         self.negotiation.close()
         self.activity.set()
+        self._delivery.then(self._delivered)
+
+    def _delivered(self) -> None:
+        assert self.reason is not None
+        if not self._is_abandoned:
+            end_receiver(self._receiver, self.reason)
         self.lost.set()
+
+    def _receiver_failed(self, reason: ReceiverFailed) -> None:
+        self.reason = reason  # also after the end of the connection, whose last bytes are lost
+        self.writable.set()
+        self.abort()
 
     def pause_writing(self) -> None:
         self.writable.clear()
@@ -108,8 +135,24 @@ class TelnetConnection(asyncio.BufferedProtocol):
         """Accept up to `WRITE_BYTES`; 0 while the kernel has not taken the previous write."""
         if not self.writable.is_set():
             return 0
+        if self._guard is not None:
+            if not self._guard.may_send():
+                raise ChannelBroken(f"the right to write to {self._peer} has ended")
+            if self._guard.unacknowledged() > MAX_UNACKNOWLEDGED:
+                self.writable.clear()
+                asyncio.get_running_loop().call_later(ACKNOWLEDGED_POLL_S, self._check_acknowledged, self._guard)
+                return 0
         self.negotiation.send(data[:WRITE_BYTES])
         return min(len(data), WRITE_BYTES)
+
+    def _check_acknowledged(self, guard: OutputGuard) -> None:
+        """Accept further bytes once the far end has acknowledged the previous ones."""
+        if self.reason is not None:
+            return
+        if guard.unacknowledged() > MAX_UNACKNOWLEDGED:
+            asyncio.get_running_loop().call_later(ACKNOWLEDGED_POLL_S, self._check_acknowledged, guard)
+        else:
+            self.writable.set()
 
     def send_keepalive(self, command: Keepalive) -> None:
         """Send a keepalive unless the kernel still has unsent output."""
@@ -118,16 +161,30 @@ class TelnetConnection(asyncio.BufferedProtocol):
 
     def abort(self) -> None:
         """Close the connection at once, without sending the remaining output."""
+        if self._guard is not None and not self._transport.is_closing() and self._guard.unacknowledged():
+            self._guard.discard_on_close()
         self._transport.abort()
 
     def close(self) -> None:
         """Stop reading, send the remaining output, then close."""
         self._end(_closed(self._peer))
-        self._transport.close()
+        if self._guard is None:
+            self._transport.close()
+        else:
+            self._close_when_acknowledged(self._guard)
+
+    def _close_when_acknowledged(self, guard: OutputGuard) -> None:
+        if self._transport.is_closing():
+            return
+        if guard.unacknowledged():
+            asyncio.get_running_loop().call_later(ACKNOWLEDGED_POLL_S, self._close_when_acknowledged, guard)
+        else:
+            self._transport.close()
 
     def abandon(self) -> None:
         """End after a failed or cancelled open, without `channel_ended`."""
         self._is_abandoned = True
+        self._delivery.discard()
         self._end(_closed(self._peer))
 
     def _process(self, data: bytes) -> None:
@@ -142,7 +199,7 @@ class TelnetConnection(asyncio.BufferedProtocol):
                 has_text = self.has_data = True
                 self.negotiation.data_received()
             if text:
-                self._receiver.data_received(text)
+                self._delivery.deliver(text)
 
     def _read_remaining(self) -> None:
         """Deliver the bytes received before a reset. A write that fails first makes the transport stop reading too early."""
@@ -175,3 +232,38 @@ def _closed(peer: str) -> ChannelClosed:
 def _broken(peer: str, exc: Exception) -> ChannelBroken:
     why = exc.strerror if isinstance(exc, OSError) and exc.strerror else type(exc).__name__
     return ChannelBroken(f"the connection to {peer} broke: {why}", hint="open the session again to reconnect")
+
+
+#: Unacknowledged bytes up to which a further write is accepted: keys that are typed need not wait for each other.
+MAX_UNACKNOWLEDGED = 64
+#: Limit for answers that are held back, bytes.
+MAX_HELD = 4096
+
+
+class TelnetOutput:
+    """Writes to a transport. With a guard, answers of the negotiation are held back while nothing may be sent."""
+
+    def __init__(self, transport: asyncio.Transport, guard: OutputGuard | None) -> None:
+        self._transport = transport
+        self._guard = guard
+        self._held = bytearray()
+
+    def write(self, data: bytes) -> None:
+        """Send bytes after those that were held back, or hold them back too."""
+        if self._guard is None:
+            self._transport.write(data)
+        elif not self._guard.may_send():
+            self._held += data[: MAX_HELD - len(self._held)]
+        else:
+            self.send_held()
+            self._transport.write(data)
+
+    def send_held(self) -> None:
+        """Send what was held back, if that is allowed now."""
+        if self._held and self._guard is not None and self._guard.may_send():
+            held = bytes(self._held)
+            self._held.clear()
+            self._transport.write(held)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._transport, name)
