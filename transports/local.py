@@ -11,6 +11,7 @@ import os
 import pwd
 import signal
 import termios
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +20,22 @@ from typing import Self
 from .caller import absolute_path, current_caller, environment, is_directory, umask
 from .channel import Channel, ExitStatus, Pty
 from .errors import ChannelBroken, ChannelClosed, ChannelEnded, ChannelError, ConnectFailed, InvalidOption
-from .process import has_no_child, processes_of_session, set_window_size, start_process, waits_for_input, wakeups
-from .receiver import Receiver
+from .process import (
+    has_executed,
+    has_no_child,
+    processes_of_session,
+    reads_terminal,
+    set_window_size,
+    start_process,
+    waits_for_input,
+    wakeups,
+)
+from .receiver import Receiver, end_receiver, receiver_failed
 
 #: Reads per callback: more would delay other sessions, fewer would slow down a fast producer.
 READS_PER_CALLBACK = 8
+#: After this time a callback reads no more (seconds): output with many prompts takes long to process.
+READ_S = 0.002
 #: ioctl that returns the terminal's session id (Linux tty_ioctl(4)); a master answers for its slave. Not in `termios`.
 _TIOCGSID = 0x5429
 #: ioctl that opens the slave of a master (Linux ioctl_tty(2)). Not in `termios`.
@@ -32,6 +44,8 @@ _TIOCGPTPEER = 0x5441
 _ASK_PASSWORDS = frozenset(("sudo", "doas", "su"))
 #: Characters of a terminal that end a line, or the program that reads it (indices of `c_cc` in termios(3)).
 _ENDING = (termios.VINTR, termios.VQUIT, termios.VSUSP, termios.VEOF, termios.VEOL, termios.VEOL2)
+#: The token of the bridge to a host's terminals (docs/containers.md), which no program in a session gets.
+BRIDGE_TOKEN = "PM_INTERACTIVE_TERMINAL_TOKEN"
 #: Grace period between SIGHUP and SIGKILL, seconds.
 HANGUP_GRACE_S = 2.0
 #: After the program's end its terminal takes no more output; what is on its way arrives within this time (seconds).
@@ -112,13 +126,22 @@ class LocalChannel(Channel):
         env = {**environment(), "TERM": self._pty.term, **(self._options.env or {})}
         env.pop("COLUMNS", None)
         env.pop("LINES", None)
+        env.pop(BRIDGE_TOKEN, None)
         try:
-            self.pid, self._master = start_process(argv, cwd, env, self._pty.cols, self._pty.rows, umask=umask())
+            self._spawn(argv, cwd, env)
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else str(error)
             raise ConnectFailed(
                 f"cannot start {argv[0]}: {why}", hint="check the path and its permissions", errno=error.errno
             ) from None
+
+    def _spawn(self, argv: tuple[str, ...], cwd: str | None, env: Mapping[str, str]) -> None:
+        self.pid, self._master = start_process(argv, cwd, env, self._pty.cols, self._pty.rows, umask=umask())
+
+    @property
+    def _input(self) -> int:
+        """The descriptor that input is written to."""
+        return self._master
 
     def _find_session_leader(self) -> None:
         """Find the program of an adopted PTY. It is not a child of this process, so its exit status is not available."""
@@ -155,7 +178,7 @@ class LocalChannel(Channel):
         if self._reason is not None:
             raise self._reason
         try:
-            return os.write(self._master, data)
+            return os.write(self._input, data)
         except BlockingIOError:
             return 0
         except OSError as error:
@@ -166,7 +189,7 @@ class LocalChannel(Channel):
             raise self._reason
         if self._writable.is_set():
             self._writable.clear()
-            asyncio.get_running_loop().add_writer(self._master, self._write_ready)
+            asyncio.get_running_loop().add_writer(self._input, self._write_ready)
         await self._writable.wait()
         if self._reason is not None:
             raise self._reason
@@ -183,6 +206,12 @@ class LocalChannel(Channel):
             return leader, Path(f"/proc/{leader}/comm").read_text("utf-8", "replace").strip()
         return None
 
+    def foreground_has_executed(self) -> bool:
+        try:
+            return has_executed(os.tcgetpgrp(self._master))
+        except (OSError, ValueError, IndexError):
+            return True
+
     def reads_password(self) -> bool:
         program = self.foreground_program() if self.echo_off and not self._text_ends_line() else None
         return program is not None and program[1] in _ASK_PASSWORDS and has_no_child(program[0])
@@ -192,6 +221,11 @@ class LocalChannel(Channel):
             return wakeups(os.tcgetpgrp(self._master))
         except (OSError, ValueError, IndexError, RecursionError):
             return None
+
+    def reads_line(self) -> bool:
+        with contextlib.suppress(OSError):
+            return bool(self.canonical) and reads_terminal(os.tcgetpgrp(self._master))
+        return False
 
     def input_is_read(self) -> bool | None:
         if self._master < 0:
@@ -207,11 +241,11 @@ class LocalChannel(Channel):
         except OSError:
             return None
 
-    def kill_foreground(self) -> bool:
+    def signal_foreground(self, number: signal.Signals) -> bool:
         with contextlib.suppress(OSError):
             group = os.tcgetpgrp(self._master)
-            if group not in (0, self.pid):  # killing the shell would end the session
-                os.killpg(group, signal.SIGKILL)
+            if group not in (0, self.pid):  # ending the shell would end the session
+                os.killpg(group, number)
                 return True
         return False
 
@@ -262,9 +296,16 @@ class LocalChannel(Channel):
             return 0
 
     def _read_ready(self) -> None:
+        try:
+            self._read()
+        except Exception as error:  # noqa: BLE001 - a bug in the receiver: it would get no more output, or lose some
+            self._end(receiver_failed(error))
+
+    def _read(self) -> None:
         assert self._receiver is not None
-        for _ in range(READS_PER_CALLBACK):
-            if self._master < 0:
+        end = time.perf_counter() + READ_S
+        for number in range(READS_PER_CALLBACK):
+            if self._master < 0 or (number and time.perf_counter() > end):
                 return
             try:
                 count = os.readv(self._master, [self._receiver.get_buffer()])
@@ -298,13 +339,16 @@ class LocalChannel(Channel):
             loop = asyncio.get_running_loop()
             if self._master >= 0:
                 loop.remove_reader(self._master)
-                loop.remove_writer(self._master)
-                os.close(self._master)
-                self._master = -1
+                loop.remove_writer(self._input)
+                self._close_descriptors()
             self._writable.set()
             if self._receiver is not None:
-                self._receiver.channel_ended(reason)
+                end_receiver(self._receiver, reason)
         return self._reason
+
+    def _close_descriptors(self) -> None:
+        os.close(self._master)
+        self._master = -1
 
     def _reap(self) -> None:
         asyncio.get_running_loop().remove_reader(self._pidfd)
@@ -327,7 +371,7 @@ class LocalChannel(Channel):
             asyncio.get_running_loop().call_later(LAST_OUTPUT_S, self._end_when_read, self._received)
 
     def _write_ready(self) -> None:
-        asyncio.get_running_loop().remove_writer(self._master)
+        asyncio.get_running_loop().remove_writer(self._input)
         self._writable.set()
 
     def _signal(self, number: signal.Signals) -> None:

@@ -28,6 +28,8 @@ _ENV_START, _ENV_END = 47, 48
 
 #: Numbers of read(2), and of wait4(2), waitid(2) and rt_sigsuspend(2) or rt_sigtimedwait(2), by machine.
 _SYSTEM_CALLS = {"x86_64": (0, (61, 247, 130, 128)), "aarch64": (63, (260, 95, 133, 137))}
+#: Number of futex(2): fish waits there for its own threads, for example while it completes a word.
+_FUTEX = {"x86_64": 202, "aarch64": 98}
 
 #: Connections of one kind may use at most this share of the process's descriptors.
 DESCRIPTOR_SHARE = 4
@@ -43,6 +45,10 @@ class RunningProcess:
     pid: int
     started: int
     command: str
+
+
+#: Flag of a process in /proc/PID/stat (include/linux/sched.h): it has not called execve(2) since it was forked.
+_PF_FORKNOEXEC = 0x40
 
 
 def processes_of_session(leader: int) -> list[RunningProcess]:
@@ -69,10 +75,7 @@ def start_process(
     Raises:
         OSError: the program cannot be started.
     """
-    program = _find_program(argv[0], env)
-    if cwd is not None or umask is not None:
-        argv = _shell_wrapper(cwd or ".", umask, program, argv[1:])
-        program = argv[0]
+    program, argv = _resolve(argv, cwd, env, umask)
     master, slave = os.openpty()
     try:
         os.set_blocking(master, False)
@@ -101,6 +104,58 @@ def start_process(
         os.close(slave)
     _restore_open_file_limit(pid)
     return pid, master
+
+
+def start_process_on_pipes(
+    argv: Sequence[str], cwd: str | None, env: Mapping[str, str], umask: int | None = None
+) -> tuple[int, int, int, int]:
+    """Start a program as the leader of a new session without a terminal; return its pid, and our ends of its stdin, stdout and
+    stderr, which are non-blocking and close-on-exec.
+
+    Raises:
+        OSError: the program cannot be started.
+    """
+    program, argv = _resolve(argv, cwd, env, umask)
+    ours, theirs = list[int](), list[int]()
+    try:
+        for stream in range(3):
+            read_end, write_end = os.pipe()
+            ours.append(write_end if stream == 0 else read_end)
+            theirs.append(read_end if stream == 0 else write_end)
+        for descriptor in ours:
+            os.set_blocking(descriptor, False)
+        # Above the targets, so that no dup2 overwrites a descriptor that a later one needs, and that dup2 clears close-on-exec.
+        high = list[int]()
+        for descriptor in theirs[:3]:
+            high.append(fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3))
+            theirs.append(high[-1])  # closed also if the next one fails
+        pid = os.posix_spawn(
+            program,
+            list(argv),
+            env,
+            setsid=True,
+            file_actions=[(os.POSIX_SPAWN_DUP2, descriptor, target) for target, descriptor in enumerate(high)],
+            setsigmask=(),
+            setsigdef=_DEFAULT_SIGNALS,
+        )
+    except BaseException:
+        for descriptor in ours:
+            os.close(descriptor)
+        raise
+    finally:
+        for descriptor in theirs:
+            os.close(descriptor)
+    _restore_open_file_limit(pid)
+    return pid, ours[0], ours[1], ours[2]
+
+
+def _resolve(argv: Sequence[str], cwd: str | None, env: Mapping[str, str], umask: int | None) -> tuple[str, Sequence[str]]:
+    """Return the program's path and its argv. Raises OSError if there is none."""
+    program = _find_program(argv[0], env)
+    if cwd is None and umask is None:
+        return program, argv
+    argv = _shell_wrapper(cwd or ".", umask, program, argv[1:])
+    return argv[0], argv
 
 
 def _shell_wrapper(cwd: str, umask: int | None, program: str, arguments: Sequence[str]) -> tuple[str, ...]:
@@ -175,6 +230,16 @@ def wakeups(pid: int) -> int:
     return count + sum(wakeups(child) for child in _children(pid) if os.getpgid(child) == group)
 
 
+def has_executed(pid: int) -> bool:
+    """Return whether a process has called execve(2) since it was forked.
+
+    Raises:
+        OSError: the process has ended.
+    """
+    flags = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[6]
+    return not int(flags) & _PF_FORKNOEXEC
+
+
 def _children(pid: int) -> list[int]:
     """Return the children of a process; none if the kernel does not list them."""
     try:
@@ -191,19 +256,35 @@ def has_no_child(pid: int) -> bool:
         return False
 
 
+def reads_terminal(pid: int) -> bool:
+    """Return whether the system reports a process in read(2) of a terminal. One that polls the terminal is not."""
+    folder = Path(f"/proc/{pid}")
+    try:
+        number, *arguments = (folder / "syscall").read_text().split()
+        if not number.isdecimal() or int(number) != _SYSTEM_CALLS.get(platform.machine(), (-1, ()))[0]:
+            return False
+        return str((folder / f"fd/{int(arguments[0], 16)}").readlink()).startswith(("/dev/pts/", "/dev/tty"))
+    except (OSError, ValueError, IndexError):  # ended, or not permitted
+        return False
+
+
 def waits_for_input(pid: int) -> bool:
-    """Return whether a process sleeps, and not because it waits for a child of its process group that works.
+    """Return whether a process sleeps, and not because it waits for a child of its process group that works, or as fish for its
+    own threads.
 
     Raises:
         OSError: the process has ended.
     """
     folder = Path(f"/proc/{pid}")
-    state, _, group = (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[:3]
+    name, _, fields = (folder / "stat").read_text("utf-8", "replace").rpartition(")")
+    state, _, group = fields.split()[:3]
     if state != "S":
         return False
     read, waits = _SYSTEM_CALLS.get(platform.machine(), (-1, ()))
     try:
         number, *arguments = (folder / "syscall").read_text().split()
+        if number.isdecimal() and int(number) == _FUTEX.get(platform.machine()) and name.endswith("(fish"):
+            return False
         if not number.isdecimal() or (int(number) not in waits and int(number) != read):
             return True
         if int(number) == read and str((folder / f"fd/{int(arguments[0], 16)}").readlink()).startswith(

@@ -1,11 +1,17 @@
-"""The limit on open files: raised for this process, restored for started programs."""
+"""Processes: the limit on open files, and whether a program waits for input."""
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import itertools
+import os
 import resource
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,3 +58,36 @@ def test_wakeups_include_those_of_other_threads() -> None:
             assert program.stdout.readline() == b"x\n"
             counts.append(process.wakeups(program.pid))
         assert counts[-1] > counts[1]
+
+
+#: Waits for a lock (futex) under the name of another program.
+WAITER = "import ctypes, sys, threading; ctypes.CDLL(None).prctl(15, sys.argv[1].encode()); lock = threading.Lock(); "
+WAITER += "lock.acquire(); print(flush=True); lock.acquire()"
+
+
+@pytest.mark.parametrize(("name", "waits"), [("fish", False), ("repl", True)])
+def test_fish_that_waits_for_its_threads_does_not_wait_for_input(name: str, waits: bool) -> None:
+    with subprocess.Popen((sys.executable, "-c", WAITER, name), stdout=subprocess.PIPE) as waiter:
+        assert waiter.stdout is not None
+        waiter.stdout.readline()
+        while Path(f"/proc/{waiter.pid}/syscall").read_text().split()[0] not in ("202", "98"):
+            os.sched_yield()
+        try:
+            assert process.waits_for_input(waiter.pid) is waits
+        finally:
+            waiter.kill()
+
+
+def test_start_on_pipes_at_the_limit_of_open_files_leaves_no_descriptor_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, duplicate = itertools.count(1), fcntl.fcntl
+
+    def fail_at_third(*arguments: Any) -> Any:
+        if next(calls) == 3:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return duplicate(*arguments)
+
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    monkeypatch.setattr("transports.process.fcntl.fcntl", fail_at_third)
+    with pytest.raises(OSError, match="Too many"):
+        process.start_process_on_pipes(["/bin/true"], None, {})
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
