@@ -9,26 +9,30 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
-from ptyctl.api.decision import PendingApproval, PolicyWarning
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
+from ptyctl.api.policy import PendingApproval, PolicyWarning
 from ptyctl.api.session import Pace
-from ptyctl.core.control_sequences import ETX
+from ptyctl.core.control_sequences import ETX, PASTE_BEGIN, PASTE_END
 from ptyctl.core.lease import Leases, Owner
 from ptyctl.core.principal import Principal
 from ptyctl.core.unfinished_line import UnfinishedLine
 from ptyctl.policy.rules import Decision, Verdict
 from ptyctl.session.clients import current_principal
+from ptyctl.trace import current_trace_id
 from transports.channel import Channel
 from transports.errors import ChannelError
 
-from .channel_errors import from_channel
+from .errors import from_channel
 from .signal import Signal
+from .time_slice import TimeSlice
 
 #: Largest write to the channel: an interrupt waits for no more than this.
 CHUNK_BYTES = 4096
 #: Other tasks run after this number of writes to a channel that accepts everything, or of bytes.
 _BATCH_PIECES = 16
 _BATCH_BYTES = 4096
+#: Largest part of a write with keys that is sent at once: following keys takes up to 10 µs for each byte.
+_INSPECTED_BYTES = 512
 #: Largest write to a console, whose input buffer may hold one line or less, and the pause that lets it echo (seconds).
 PACED_CHUNK_BYTES = 128
 PACE_S = 0.05
@@ -39,6 +43,7 @@ RECHECK_S = 0.25
 
 #: A line and its newline of any kind; the last match is empty.
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
+_PASTE = re.compile(f"({re.escape(PASTE_BEGIN.decode())}.*?{re.escape(PASTE_END.decode())})", re.DOTALL)
 
 
 class Permit(Protocol):
@@ -72,19 +77,29 @@ class Permit(Protocol):
 class Review:
     """The result of judging a writer's input: the last verdict, and the approval that the input waits for or has.
 
-    `warned`: the last verdict that warns. `edited`: the approver has changed the text.
+    `warned`: the last verdict that warns. `edited`: the approver has changed the text. `is_secret`: the text must not be
+    shown.
     """
 
     verdict: Verdict | None = None
     warned: Verdict | None = None
     permit: Permit | None = None
     edited: bool = False
+    is_secret: bool = False
+    _is_canonical_taken: bool = False
 
     def record(self, verdict: Verdict) -> None:
         """Record the verdict on a part of the input."""
-        self.verdict = verdict
+        self.verdict, self._is_canonical_taken = verdict, False
         if verdict.decision is Decision.WARN:
             self.warned = verdict
+
+    def take_canonical(self) -> str | None:
+        """Return the canonical form that the last verdict judged; None if it was taken before."""
+        if self.verdict is None or self._is_canonical_taken:
+            return None
+        self._is_canonical_taken = True
+        return self.verdict.canonical
 
     def warning(self) -> PolicyWarning | None:
         """Return the reply field `policy`."""
@@ -102,6 +117,7 @@ class Writer:
         judged: it types a line, or keys for a program, that was judged before.
         sensitive: record only the length of what is typed.
         deadline: on the loop's clock; input that the far end has not accepted by then is dropped.
+        trace_id: that of the call.
     """
 
     task_id: str | None = None
@@ -111,6 +127,7 @@ class Writer:
     sensitive: bool = False
     deadline: float | None = None
     by: Principal = field(default_factory=current_principal)
+    trace_id: str | None = field(default_factory=current_trace_id)
     review: Review = field(default_factory=Review)
 
     @property
@@ -121,7 +138,7 @@ class Writer:
     @property
     def owner(self) -> Owner:
         """The owner of locks that it acts for."""
-        return Owner(self.principal, self.task_id or "")
+        return Owner(self.by.name, self.task_id or "")
 
 
 SYSTEM = Writer(system=True)
@@ -153,12 +170,20 @@ class Split(NamedTuple):
 class Inspector(Protocol):
     """Judges input of callers, except the commands of runs."""
 
+    def sending(self, data: bytes) -> None:
+        """Note the state of the far end before input is sent."""
+        ...
+
     def typed(self, data: bytes, *, secret: bool = False) -> None:
         """Follow input that was sent."""
         ...
 
     def is_judged(self, data: bytes, writer: Writer) -> bool:
         """Return whether input is judged before it is sent: it may submit a line, or a program may read it key by key."""
+        ...
+
+    def asks_secret(self) -> bool:
+        """Return whether a far end whose echo is not known asks for a password: what is typed there is secret."""
         ...
 
     async def review(self, data: bytes, writer: Writer) -> int:
@@ -240,6 +265,14 @@ class Gate:
         self._inspector: Inspector | None = None
         self._cuts = 0
 
+    def set_pace(self, pace: Pace | None) -> None:
+        """Set the typing rate of the line, from the next piece on."""
+        self.pace = pace
+
+    def restore(self, bytes_sent: int) -> None:
+        """Continue the count of an earlier process."""
+        self.bytes_sent = bytes_sent
+
     def inspect_with(self, inspector: Inspector) -> None:
         """Set the inspector that judges all further input of callers."""
         self._inspector = inspector
@@ -258,7 +291,12 @@ class Gate:
 
     async def type(self, text: str, writer: Writer) -> int:
         """Type text, each newline of any kind as one Enter. Return how many bytes of its UTF-8 were sent."""
-        return await self._write_all(_pieces(text, self._chunk_bytes(writer)), writer, lambda: self._typed_bytes(text))
+        size = self._chunk_bytes(writer)
+        if writer.command and size == CHUNK_BYTES:
+            pieces: Iterator[_Piece] = (piece for part in _PASTE.split(text) for piece in self._paste_or_lines(part, size))
+        else:
+            pieces = _pieces(text, size)
+        return await self._write_all(pieces, writer, lambda: self._typed_bytes(text))
 
     async def write(self, data: bytes, writer: Writer) -> int:
         """Write bytes unchanged. Return their number."""
@@ -337,14 +375,17 @@ class Gate:
                 message = "another task typed into the line at the same moment; nothing was typed"
                 raise PtyctlError(ErrorCode.BUSY, message, {"reason": "half_typed"}, hint=NextStep.CLEAR_LINE)
             cuts = self._cuts
-            inspection = await self._begin_inspection(writer, data)
+            time_slice = TimeSlice()
+            inspection = await self._begin_inspection(writer, data, time_slice)
             batch_bytes = 0
             for number, piece in enumerate(pieces):
                 if number and self._paced:
                     await self._received.wait(self._now() + PACE_S)
                 elif number % _BATCH_PIECES == _BATCH_PIECES - 1 or batch_bytes >= _BATCH_BYTES:
                     batch_bytes = 0
-                    await asyncio.sleep(0)
+                    await time_slice.yield_now()
+                elif number:
+                    await time_slice.yield_if_over()
                 batch_bytes += len(piece.data)
                 if self._line_free_at:
                     await self._wait_for_line(writer)
@@ -371,7 +412,7 @@ class Gate:
             self._order.release()
         return written
 
-    async def _begin_inspection(self, writer: Writer, data: Callable[[], bytes]) -> _Inspection | None:
+    async def _begin_inspection(self, writer: Writer, data: Callable[[], bytes], time_slice: TimeSlice) -> _Inspection | None:
         """Judge a write before it is sent; return the inspection of lines that are not known yet. Raises Refusal."""
         inspector = self._inspector
         if inspector is None or writer.system:
@@ -382,7 +423,7 @@ class Gate:
         if writer.judged or not inspector.is_judged(whole := data(), writer):
             return None
         cuts = self._cuts
-        return _Inspection(self, inspector, writer, cuts, await inspector.review(whole, writer))
+        return _Inspection(self, inspector, writer, time_slice, cuts, await inspector.review(whole, writer))
 
     async def _erase(self, keys: bytes, writer: Writer) -> bool:
         """Delete the pending text of a caller whose line was refused; return whether keys for that were sent."""
@@ -399,11 +440,17 @@ class Gate:
         data = text.encode("utf-8", "surrogateescape")
         return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", self._channel().enter)
 
+    def _paste_or_lines(self, part: str, size: int) -> Iterator[_Piece]:
+        """Return the pieces of a text; a bracketed paste is one, unless it is too large: zsh does not wait for its end."""
+        if _PASTE.fullmatch(part) and len(data := self._typed_bytes(part)) <= size:
+            return iter([_Piece(data, 0, 0)])
+        return _pieces(part, size)
+
     def _chunk_bytes(self, writer: Writer) -> int:
         """Return the largest piece. A secret is sent whole, because its echo is matched whole."""
         size = PACED_CHUNK_BYTES if self._paced else CHUNK_BYTES
         rate = self.pace.chars_per_s if self.pace is not None else None
-        if rate is None or writer.sensitive or self._channel().echo_off:
+        if rate is None or self.is_secret(writer):
             return size
         return max(1, min(size, int(rate * PACED_PIECE_S)))
 
@@ -455,21 +502,30 @@ class Gate:
     def _hand_over(self, out: _Outgoing, writer: Writer) -> None:
         """Give the channel what it takes now. ECHO is read first: with the input, the program may turn it on again."""
         channel = self._channel()
-        secret = writer.sensitive or (channel.echo_off and not writer.system)  # the session marks its own secrets
+        secret = self.is_secret(writer)
         rest = out.data[out.sent :]
         if secret and not out.secret:
             out.secret = True
             self._on_secret(rest)
         raw = self._raw_size()
+        inspector = None if writer.system or writer.command else self._inspector
+        if inspector is not None:
+            inspector.sending(rest)
         taken = channel.write(rest)
         self.bytes_sent += taken
         out.sent += taken
         if taken:
             if not writer.system:
                 self.unfinished_line.typed(rest[:taken], writer.owner, raw, command=writer.command)
-                if self._inspector is not None and not writer.command:
-                    self._inspector.typed(rest[:taken], secret=secret)
+            if inspector is not None:
+                inspector.typed(rest[:taken], secret=secret)
             self._on_input(writer, rest[:taken], secret)
+
+    def is_secret(self, writer: Writer) -> bool:
+        """Return whether what a writer types now is secret. The session marks its own secrets."""
+        if writer.sensitive or writer.system:
+            return writer.sensitive
+        return self._channel().echo_off or (self._inspector is not None and self._inspector.asks_secret())
 
     def _lock_lost(self, writer: Writer) -> PtyctlError:
         end = self._leases.end_of(writer.owner, self._now())
@@ -519,6 +575,7 @@ class _Inspection:
     gate: Gate
     inspector: Inspector
     writer: Writer
+    time_slice: TimeSlice
     cuts: int
     judged: int
 
@@ -530,9 +587,12 @@ class _Inspection:
             PtyctlError: as `Gate.write`.
         """
         while out.sent < len(out.data):
+            if out.sent:  # each key of a piece may submit a line
+                await self.time_slice.yield_if_over()
             if self.cuts != self.gate.cuts:
                 self.cuts, self.judged = self.gate.cuts, 0
-            rest = out.data[out.sent :]
+            end = len(out.data) if self.gate.is_secret(self.writer) else out.sent + _INSPECTED_BYTES
+            rest = out.data[out.sent : end]
             split = self.inspector.split(rest, self.judged)
             if not await self._send(rest[: split.size], out, fence):
                 continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,26 +12,31 @@ from ptyctl.session.transcript.append_file import AppendFile, json_line
 
 from .gate import Writer
 
+#: A file with less room may not have taken the last row. A terminal takes less at once.
+_ROW_BYTES = 128 * 1024
+
 
 class InputLog:
     """Writes one row per write: `ts` (epoch ms), `by` (a task, "system" or null), `bytes`, and `data` (text) or `data_b64`.
 
-    A row of a caller also has its `principal`. A secret is recorded with its length only.
+    A row of a caller also has its `principal`, and `line`, the state of the typed line behind it (`UnfinishedLine.state`). A
+    secret is recorded with its length only.
     """
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
         """Open the file; `max_bytes` is its largest size."""
         self._file = AppendFile(folder / "input.jsonl", max_bytes)
+        self._max_bytes = max_bytes
 
-    def record(self, writer: Writer, data: bytes, secret: bool) -> None:
-        """Write a row for bytes that the channel took."""
+    def record(self, writer: Writer, data: bytes, secret: bool, line: Mapping[str, int]) -> None:
+        """Write a row for bytes that the channel took; `line` is the state of the typed line then."""
         row: dict[str, Any] = {
             "ts": int(time.time() * 1000),
             "by": "system" if writer.system else writer.task_id,
             "bytes": len(data),
         }
         if not writer.system:
-            row["principal"] = writer.principal
+            row["principal"], row["line"] = writer.principal, line
         if secret:
             row["sensitive"] = True
         else:
@@ -40,6 +46,11 @@ class InputLog:
                 row["data_b64"] = base64.b64encode(data).decode()
         self._file.append(json_line(row))
         self._file.flush()  # input cannot be rebuilt from any other file
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the file is far from its largest size, so that no row was refused."""
+        return self._file.size <= self._max_bytes - _ROW_BYTES
 
     @property
     def growing(self) -> bool:

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ptyctl.core.marks import Mark, MarkReader, PlacedMark
+from ptyctl.core.limits import LIMITS, Limit, UseCounter
+from ptyctl.core.marks import Mark, MarkReader, PlacedMark, with_line
 from ptyctl.core.normaliser import Normaliser, passes_unchanged
 from ptyctl.core.renderer import WidthHistory
 from ptyctl.core.secret_masker import SecretMasker
 from ptyctl.core.spool import SpoolWindow
+from ptyctl.session.clients import SearchTurns
 from ptyctl.session.transcript.raw_log import read_range
 from ptyctl.session.transcript.recovery import TranscriptState, new_folder
 from ptyctl.session.transcript.transcript import Transcript
@@ -53,6 +55,11 @@ class SpoolFlushed:
 
 
 @dataclass(frozen=True, slots=True)
+class MarksHandled:
+    """All marks of a received chunk were published."""
+
+
+@dataclass(frozen=True, slots=True)
 class PersistentSecretsChanged:
     """The secrets that are masked wherever they appear, one per line."""
 
@@ -67,7 +74,9 @@ class StreamEnded:
 
 
 #: What is published. A `PlacedMark` is a shell mark that was read; its text, if any, is in the spool.
-OutputEvent = PlacedMark | OutputNotPersisted | GapStarted | SpoolFlushed | PersistentSecretsChanged | StreamEnded
+OutputEvent = (
+    PlacedMark | MarksHandled | OutputNotPersisted | GapStarted | SpoolFlushed | PersistentSecretsChanged | StreamEnded
+)
 #: Called for each received chunk with its raw offset and its bytes, once its text and marks are in the spool.
 OutputHandler = Callable[[int, bytes], None]
 
@@ -87,16 +96,32 @@ class OutputStream(Receiver):
         holds_raw: returns whether all bytes between two offsets can be read.
         read_spool_file: returns spool text between two offsets as far as it is on disk.
         disk_bytes: returns how many bytes the output takes on disk.
-        search_turn: held by the session's only search in a thread.
+        search_turn: held by the session's searches in threads.
         ended: why the channel ended, or None.
+        handling_marks: whether the marks of a received chunk are being published.
         last_data: when the last byte arrived, on the loop's clock.
         prompts: the spool ranges of prompt marks' lines.
-        last_prompt: the last prompt mark.
+        last_prompt: the last prompt mark, with the text of the line mark that followed it.
         incarnation_raw: the raw offset at which the current incarnation began.
     """
 
-    def __init__(self, folder: Path, window_bytes: int, quota_bytes: int, state: TranscriptState | None = None) -> None:
-        """`state` is what recovery found in the folder; without it the folder is created."""
+    def __init__(
+        self,
+        folder: Path,
+        window_bytes: int,
+        quota_bytes: int,
+        state: TranscriptState | None = None,
+        *,
+        columns: int = DEFAULT_COLUMNS,
+        searches: Limit = LIMITS["max_session_searches"],
+    ) -> None:
+        """Create the stream.
+
+        Args:
+            state: what recovery found in the folder; without it the folder is created.
+            columns: width of the terminal when it was opened.
+            searches: the limit of searches in threads.
+        """
         state = state or new_folder(folder, quota_bytes)
         self.folder = folder
         self.transcript = Transcript(
@@ -107,14 +132,15 @@ class OutputStream(Receiver):
         self.raw_size, self.spool_end = self.normaliser.raw, self.window.end
         self.prompts = state.prompts
         self.last_prompt: Mark | None = state.last_prompt
-        self.widths = WidthHistory(DEFAULT_COLUMNS)
+        self.widths = WidthHistory(columns, state.resizes)
         self.signal = Signal(min(COALESCE_BYTES, window_bytes // 2))  # waiters see all text before it leaves the window
-        self.search_turn = asyncio.Lock()
+        self.search_turn = SearchTurns(UseCounter(searches))
         self.ended: ChannelError | None = None
+        self.handling_marks = False
         self.last_data = 0.0
         self.incarnation_raw = 0
         self._command_typed_raw = -1
-        self._shell_returned_raw = -1
+        self._shell_returned_raw, self._command_begun_raw = state.returned_raw, state.begun_raw
         self._incarnation = state.incarnation
         self._loop = asyncio.get_running_loop()
         self._flush_timer: asyncio.TimerHandle | None = None
@@ -177,6 +203,16 @@ class OutputStream(Receiver):
     def shell_returned_raw(self) -> int:
         """The raw offset of the last mark with which a shell returned from a command; -1 if none was received."""
         return self._shell_returned_raw
+
+    @property
+    def command_begun(self) -> bool:
+        """Whether a shell has sent the mark that begins a command, and has not returned from it."""
+        return self._command_begun_raw > self._shell_returned_raw
+
+    @property
+    def line_follows(self) -> bool:
+        """Whether the shell at its prompt has not reported yet what its hooks have put into the line."""
+        return self.last_prompt is not None and self.last_prompt.line_follows and not self.command_begun
 
     def command_typed(self) -> None:
         """Record that a command is typed now; see `reader_changed_raw`."""
@@ -242,7 +278,7 @@ class OutputStream(Receiver):
     def subscribe_output(self, handler: OutputHandler) -> Unsubscribe:
         """Call `handler(raw_offset, data)` for each received chunk, in the order of subscription.
 
-        Plain bytes have this path of their own: a flood creates no event objects.
+        Plain bytes have this separate path: a flood creates no event objects.
         """
         self._output_handlers = (*self._output_handlers, handler)
 
@@ -271,6 +307,10 @@ class OutputStream(Receiver):
             self.window = self.searchable_window()
         self.ended = None
         return tuple(self.normaliser.reader.counters())
+
+    def end_without_channel(self, reason: ChannelError) -> None:
+        """Record why there is no channel: it did not open, or it ended with an earlier process. Publishes no event."""
+        self.ended = reason
 
     def resized(self, cols: int, rows: int) -> None:
         """Record the terminal's new size."""
@@ -346,12 +386,14 @@ class OutputStream(Receiver):
 
     def channel_ended(self, reason: ChannelError) -> None:
         self._cancel_hold_timer()
-        self._receive(self._masking.flush())  # the masking stays armed: the next channel may show the secret too
-        self._append_text(self.normaliser.flush())
-        self.ended = reason
-        self.flush()
-        self._publisher.publish(StreamEnded(reason))
-        self.signal.notify()
+        try:
+            self._receive(self._masking.flush())  # the masking stays armed: the next channel may show the secret too
+            self._append_text(self.normaliser.flush())
+            self.flush()
+        finally:  # after a bug, the session has to end all the same
+            self.ended = reason
+            self._publisher.publish(StreamEnded(reason))
+            self.signal.notify()
 
     def _receive(self, data: bytes) -> None:
         """Receive bytes that are not in the file's own buffer yet."""
@@ -373,18 +415,27 @@ class OutputStream(Receiver):
         self._append_text(self.normaliser.feed(data, self.transcript.row_ts))
         if self.normaliser.marks:
             placed, self.normaliser.marks = self.normaliser.marks, []
-            for mark in placed:
-                self._mark_received(mark)
+            self.handling_marks = True
+            try:
+                for mark in placed:
+                    self._mark_received(mark)
+            finally:
+                self.handling_marks = False
+            self._publisher.publish(MarksHandled())
         for handler in self._output_handlers:
             handler(begin, data)
         self.signal.notify_received(nbytes)
 
     def _mark_received(self, placed: PlacedMark) -> None:
-        if placed.mark.kind != "begin":
+        if placed.mark.kind == "begin":
+            self._command_begun_raw = placed.raw_begin
+        elif placed.mark.kind == "line":
+            self.last_prompt = with_line(self.last_prompt, placed.mark)
+        else:
             self._shell_returned_raw = placed.raw_begin
         if placed.mark.kind == "prompt":
             self.prompts.add(placed.spool_begin, placed.spool_end)
-            self.transcript.add_prompt(self.prompts.packed(len(self.prompts) - 1))
+            self.transcript.add_prompt(self.prompts.packed(self.prompts.count - 1))
             self.last_prompt = placed.mark
         self._publisher.publish(placed)
 
@@ -417,7 +468,12 @@ class OutputStream(Receiver):
         normaliser = self.normaliser
         if not normaliser.settled or normaliser.reader is None:
             return {}
-        state = {"incarnation": self._incarnation, "prompts": len(self.prompts), "in_line": normaliser.in_line}
+        state: dict[str, Any] = {"incarnation": self._incarnation, "prompts": self.prompts.count, "in_line": normaliser.in_line}
         if normaliser.blanks:
             state["blanks"] = normaliser.blanks
+        if self.last_prompt is not None and self.last_prompt.line is not None:
+            state["line"] = self.last_prompt.line.decode("latin-1")
+        if self.line_follows:
+            state["line_follows"] = True
+        state |= {"returned_raw": self._shell_returned_raw, "begun_raw": self._command_begun_raw}
         return {"resume": {**state, "modes": sorted(normaliser.modes), "marks": normaliser.reader.counters()}}

@@ -10,7 +10,7 @@ from ptyctl.api.controller import Progress
 from ptyctl.core.search import MatchRange, Search
 
 from .output_stream import OutputStream
-from .pattern_search import find_next
+from .pattern_search import find_next_received
 
 #: Interval of progress reports to a waiting caller (seconds).
 PROGRESS_S = 1.0
@@ -95,7 +95,7 @@ class OutputWait:
         search = self._search or self._begin_search()
         if search is not None and search.scanned < self._stream.spool_end:
             stream, deadline = self._stream, self._conditions.deadline
-            self.span = await find_next(stream.search_turn, search, stream.searchable_window, deadline)
+            self.span = await find_next_received(stream, search, stream.searchable_window, deadline)
             if self.span is not None and (full_at is None or self.span.end <= full_at):
                 return "matched"
         return end

@@ -19,6 +19,8 @@ from ptyctl.core.search import LOOP_STEPS, MatchRange, Search, TimedPattern, pro
 from ptyctl.core.spool import SpoolWindow
 from ptyctl.session.clients import current_client
 
+from .output_stream import OutputStream
+
 #: Limit of the processor time of one search (seconds); the call fails with LIMIT_EXCEEDED after that.
 SEARCH_S = 5.0
 #: Time that a search waits at least for the other long searches of its session and its client (seconds).
@@ -31,16 +33,15 @@ _NICE = 10
 _threads = ThreadPoolExecutor(_THREADS, "search", initializer=lambda: os.setpriority(os.PRIO_PROCESS, 0, _NICE))
 
 Result = TypeVar("Result")
+Turn = asyncio.Lock | asyncio.Semaphore
 
 
-async def search_with(
-    turn: asyncio.Lock, pattern: Any, size: int, search: Callable[[Any], Result], deadline: float = 0.0
-) -> Result:
+async def search_with(turn: Turn, pattern: Any, size: int, search: Callable[[Any], Result], deadline: float = 0.0) -> Result:
     """Return `search(pattern)`, which searches `size` bytes. It must not use objects that the event loop changes.
 
-    `turn` is the session's: it has one long search at a time, and a client has CLIENT_SEARCHES, so that their patterns do not
-    delay the searches of others. The wait for both and for a thread ends at the deadline (on the loop's clock), but not before
-    TURN_S.
+    `turn` is the session's: it has max_session_searches long searches at a time, and a client max_client_searches, so that
+    their patterns do not delay the searches of others. The wait for both and for a thread ends at the deadline (on the loop's
+    clock), but not before TURN_S.
 
     Raises:
         PtyctlError: LIMIT_EXCEEDED.
@@ -50,9 +51,7 @@ async def search_with(
     return await _search_in_turn(turn, pattern, lambda: search, deadline)
 
 
-async def find_next(
-    turn: asyncio.Lock, search: Search, window: Callable[[], SpoolWindow], deadline: float = 0.0
-) -> MatchRange | None:
+async def find_next(turn: Turn, search: Search, window: Callable[[], SpoolWindow], deadline: float = 0.0) -> MatchRange | None:
     """Return the leftmost match in the part of a window that was not searched yet. Deadline and errors as `search_with`."""
     current = window()
     if search.steps(current) <= LOOP_STEPS:
@@ -65,9 +64,22 @@ async def find_next(
     return await _search_in_turn(turn, search.pattern, search_copy, deadline)
 
 
-async def _search_in_turn(
-    turn: asyncio.Lock, pattern: Any, prepare: Callable[[], Callable[[Any], Result]], deadline: float
-) -> Result:
+async def find_next_received(
+    stream: OutputStream, search: Search, window: Callable[[], SpoolWindow], deadline: float = 0.0
+) -> MatchRange | None:
+    """Return the next match as `find_next`, for a caller that waits for the stream before it calls again.
+
+    Output that arrives, or the end of the stream, during a search in a thread finds no waiter: it wakes those of the next
+    iteration of the event loop.
+    """
+    before = stream.spool_end, stream.ended
+    found = await find_next(stream.search_turn, search, window, deadline)
+    if (stream.spool_end, stream.ended) != before:
+        asyncio.get_running_loop().call_soon(stream.notify_waiters)
+    return found
+
+
+async def _search_in_turn(turn: Turn, pattern: Any, prepare: Callable[[], Callable[[Any], Result]], deadline: float) -> Result:
     """Search in a thread. `prepare` returns the search at its turn: a copy of the text for each in the queue would be large."""
     loop, client = asyncio.get_running_loop(), current_client()
     latest = max(deadline, loop.time() + TURN_S)

@@ -7,8 +7,9 @@ from typing import Literal
 
 from ptyctl.platforms import DeviceProfile
 
-#: "exact": the line is the prompt seen before; "regex": it looks like a prompt; "editor": a line editor reads, at any text.
-Certainty = Literal["exact", "regex", "editor"]
+#: "exact": the line is the prompt seen before; "regex": it looks like a prompt; "other_host": it looks like a prompt of another
+#: host than before; "editor": a line editor reads, at any text.
+Certainty = Literal["exact", "regex", "other_host", "editor"]
 #: Devices put these before their prompt while something is not saved or not committed.
 _UNSAVED_MARKS = frozenset("*!")
 #: The prompts of shells for the further lines of a command: PS2 of POSIX, and of zsh with the names of what is open.
@@ -16,6 +17,12 @@ _OPEN = (
     "d?quote|bquote|heredocd?|cmdsubst|subsh|cursh|braceparam|math|mathsubst|array|function|then|else|elif|elif-then|if|for"
     "|foreach|while|until|repeat|select|case|always|cond|cmdand|cmdor|pipe|errpipe"
 )
+#: What precedes the host name: brackets, marks of changes that are not saved, the time (Cisco), the user's name.
+_BEFORE_HOST = re.compile(r"[<\[*!~+ ]*(?:\d\d:\d\d:\d\d(?:\.\d+)? )?(?:[^\s()<>#$%\[\]@]+@)?")
+#: The host name ends before the mode, the folder, the number of the command, and marks.
+_HOST = re.compile(r"[^\s()<>#$%\[\]]*?(?=[=*!~+-]*(?:[\s()<>#$%\[\]]|:[~/\\]|:\d+[>#$%]|:?$))")
+#: The host name is searched for in this many characters.
+_HOST_CHARACTERS = 200
 _CONTINUATION = re.compile(rf"(?:(?:{_OPEN}) )*(?:{_OPEN})?> ?")
 
 
@@ -24,25 +31,53 @@ def is_continuation(line: str, learned: str | None) -> bool:
     return learned is not None and line != learned and _CONTINUATION.fullmatch(line) is not None
 
 
+def host_name(prompt: str) -> str:
+    """The host name in a prompt, without the mode, the user and the folder; empty if there is none.
+
+    In brackets (Huawei, Comware) a dash separates it from the view, and may be part of it: only the part before it counts.
+    """
+    prompt = prompt[:_HOST_CHARACTERS]
+    before = _BEFORE_HOST.match(prompt)
+    begin = before.end() if before is not None else 0
+    host = _HOST.match(prompt, begin)
+    name = host.group() if host is not None else ""
+    if prompt.lstrip("*! ").startswith(("<", "[")) and "@" not in prompt[:begin]:
+        name = name.partition("-")[0]
+    return name if not name.startswith("/") and any(character.isalpha() for character in name) else ""
+
+
 class Prompt:
-    """`learned` is the prompt's line as it was shown last; None until one was seen."""
+    """`learned` is the prompt's line as it was shown last; None until one was seen.
+
+    `learned_raw` are the raw offsets of the output from the shell's prompt mark to this line; None if it sent no mark.
+    """
 
     def __init__(self) -> None:
         self.learned: str | None = None
+        self.learned_raw: tuple[int, int] | None = None
+        self._host = ""
 
-    def learn(self, line: str) -> None:
-        """Take a line as the prompt."""
-        self.learned = line
+    def learn(self, line: str, raw: tuple[int, int] | None = None) -> None:
+        """Take a line as the prompt. `raw`: see `learned_raw`."""
+        self.learned_raw = raw
+        if line != self.learned:
+            self.learned, self._host = line, host_name(line)
 
     def forget(self) -> None:
         """Another program is in the foreground."""
-        self.learned = None
+        self.learned, self.learned_raw, self._host = None, None, ""
 
     def match(self, line: str, profile: DeviceProfile) -> Certainty | None:
         """How certain it is that the last line of the output is the prompt."""
         if line and line == self.learned:
             return "exact"
-        return "regex" if profile.is_prompt(line) and not is_continuation(line, self.learned) else None
+        if not profile.is_prompt(line) or is_continuation(line, self.learned):
+            return None
+        return "regex" if self.of_known_host(line) else "other_host"
+
+    def of_known_host(self, line: str) -> bool:
+        """Whether a prompt has the learned prompt's host name, or that one has none."""
+        return not self._host or host_name(line) == self._host
 
     def text_before(self, line: str) -> str:
         """The output without a final newline that precedes the learned prompt in its line; not a mark of the prompt itself."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from ptyctl.core.control_sequences import ALTERNATE_SCREENS, BRACKETED_PASTE
 from ptyctl.core.renderer import render_line
 from ptyctl.core.shells import may_run_shell, shell_dialect
+from ptyctl.core.unfinished_line import UnfinishedLine
 from ptyctl.platforms import DeviceProfile
 from transports.channel import Channel
 
@@ -22,14 +23,18 @@ SETTLE_S = 0.15
 ANSWER_S = 0.02
 _UNLIMITED_COLUMNS = 1 << 30
 #: A line editor sends it when it begins to read a line.
-_BRACKETED_PASTE_ON = b"\x1b[?%dh" % BRACKETED_PASTE
+_BRACKETED_PASTE_ON, _BRACKETED_PASTE_OFF = (b"\x1b[?%d%c" % (BRACKETED_PASTE, final) for final in b"hl")
+#: The last prompt of a shell is within this many bytes.
+_PROMPT_BYTES = 4096
+#: A line editor ends within this many bytes after an entered line, and its next prompt begins within as many before the end.
+_EDITOR_BYTES = 1 << 16
 
 
 class TerminalState:
     """The terminal as runs, probes and logins use it.
 
     Attributes:
-        prompt: what is known of the prompt.
+        prompt: the learned prompt, and how certain it is.
         expects_prompt: False for a shell without a terminal, which prints none.
         now: the loop's clock.
         post_notice: posts a notice to all users of the session.
@@ -56,6 +61,11 @@ class TerminalState:
         self._channel = channel
         self._last_line = (-1, "")
 
+    @property
+    def unfinished_line(self) -> UnfinishedLine:
+        """Return what was typed since the last Enter."""
+        return self.gate.unfinished_line
+
     def last_line(self) -> str:
         """Return the line of the cursor as far as it was printed.
 
@@ -64,7 +74,7 @@ class TerminalState:
         raw = self.stream.raw_size
         if self._last_line[0] != raw:
             stream = self.stream
-            self._last_line = raw, render_line(stream.last_line() if len(stream.prompts) else stream.last_raw_line())
+            self._last_line = raw, render_line(stream.last_line() if stream.prompts.count else stream.last_raw_line())
         return self._last_line[1]
 
     def shell_in_foreground(self) -> bool | None:
@@ -77,13 +87,18 @@ class TerminalState:
         channel = self._channel()
         return channel.foreground_program() if channel is not None else None
 
+    def foreground_has_executed(self) -> bool:
+        """Return whether the program in the foreground was started; False for the fork of a shell, which has its name."""
+        channel = self._channel()
+        return channel is None or channel.foreground_has_executed()
+
     def input_is_read(self) -> bool | None:
         """Return whether the program in the foreground has read all input and waits; None if unknown."""
         channel = self._channel()
         return channel.input_is_read() if channel is not None else None
 
     def wakeups(self) -> int | None:
-        """Return how often the program in the foreground has gone on after it slept; None if unknown."""
+        """Return how often the program in the foreground was woken from sleep; None if unknown."""
         channel = self._channel()
         return channel.wakeups() if channel is not None else None
 
@@ -108,6 +123,11 @@ class TerminalState:
         channel = self._channel()
         return channel is not None and channel.reads_password()
 
+    def echo_is_known(self) -> bool:
+        """Return whether `echo_off` is known: for programs of this machine."""
+        channel = self._channel()
+        return channel is not None and channel.canonical is not None
+
     def program_hides_input(self) -> bool:
         """Return whether a line is read without echo, and not by a shell; False if that is unknown."""
         if not self.echo_off():
@@ -116,9 +136,14 @@ class TerminalState:
         return program is None or shell_dialect(program[1]) is None
 
     def reads_lines(self) -> bool:
-        """Return whether the terminal is known to be in canonical mode: the program gets its input line by line."""
+        """Return whether the terminal is certainly in canonical mode: the program gets its input line by line."""
         channel = self._channel()
         return channel is not None and channel.canonical is True
+
+    def reads_line(self) -> bool:
+        """Return whether the program in the foreground certainly reads a line now, so that it gets no single keys."""
+        channel = self._channel()
+        return channel is not None and channel.reads_line()
 
     def line_editor_active(self) -> bool:
         """Return whether a line editor reads: the terminal is not in canonical mode or, if that is unknown, bracketed paste is
@@ -138,6 +163,21 @@ class TerminalState:
     def line_editor_began(self) -> bool:
         """Return whether a line editor has turned bracketed paste on in the cursor's line: it reads there, at any prompt."""
         return self._pastes_bracketed() and _BRACKETED_PASTE_ON in self.stream.last_raw_line()
+
+    def line_editor_began_since(self, raw: int) -> bool:
+        """Return whether a line editor has begun to read since a line was entered at this raw offset.
+
+        One that read before has turned bracketed paste off for the command. Otherwise it still edits, or has just begun.
+        """
+        stream = self.stream
+        before = stream.read_raw(max(raw - _PROMPT_BYTES, stream.incarnation_raw), raw)
+        # it turns the mode off below the line, and on at the next prompt: the output between them may be large
+        head_end = min(raw + _EDITOR_BYTES, stream.raw_size)
+        head = stream.read_raw(raw, head_end)
+        tail = stream.read_raw(max(stream.raw_size - _EDITOR_BYTES, head_end), stream.raw_size)
+        since = head + tail
+        began_at = since.rfind(_BRACKETED_PASTE_ON)
+        return began_at >= 0 and (_BRACKETED_PASTE_OFF in since[:began_at] or _BRACKETED_PASTE_ON not in before)
 
     def prompt_certainty(self, profile: DeviceProfile) -> Certainty | None:
         """Return how certain it is that the cursor is at a prompt: by its text, or because a line editor reads.

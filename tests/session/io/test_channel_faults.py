@@ -17,8 +17,9 @@ from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
 from tests.session.conftest import Connect
 from tests.session.scripted_session import PATIENCE_MS, read_from, run_command, write_to
-from transports.channel import Channel
+from transports.channel import Channel, Pty
 from transports.errors import ChannelBroken, ChannelClosed, ChannelEnded, ChannelError, ConnectTimeout
+from transports.local import LocalChannel, LocalOptions
 from transports.receiver import Receiver
 
 BASH = ("bash", "--norc", "--noprofile")
@@ -76,6 +77,21 @@ async def test_exec_when_channel_ends_raises_remote_closed_with_output_so_far(
         assert caught.value.code is ErrorCode.REMOTE_CLOSED
     await session.close()
     assert (await read_from(session.stream, cursor="0")).chunk == "R1# crash\nSystem going down\n"
+
+
+async def test_bug_in_output_processing_ends_session_with_clear_error(connect: Connect) -> None:
+    session = await connect(LocalChannel(LocalOptions(argv=BASH), Pty()))
+
+    def fail(begin: int, data: bytes) -> None:
+        raise ValueError("a bug")
+
+    session.stream.subscribe_output(fail)
+    for _ in range(2):  # during a command, and afterwards
+        with pytest.raises(PtyctlError, match=r"internal error in ptyctl \(ValueError\)") as caught:
+            await run_command(session, "echo x")
+        assert caught.value.code is ErrorCode.REMOTE_CLOSED
+    assert session.state == "lost"
+    await session.close()
 
 
 async def test_all_waiting_calls_return_when_channel_ends(connect: Connect) -> None:

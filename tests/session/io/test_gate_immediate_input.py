@@ -57,8 +57,13 @@ class PasswordChannel(MemoryChannel):
 class Passwords:
     """Takes all input for passwords."""
 
+    def asks_secret(self) -> bool:
+        return False
+
     def review_now(self, data: bytes, writer: Writer) -> bool:
         return False
+
+    def sending(self, data: bytes) -> None: ...
 
     def typed(self, data: bytes, *, secret: bool = False) -> None: ...
 

@@ -32,7 +32,7 @@ async def line(**pace: float) -> tuple[Gate, Timed]:
     channel = Timed()
     await channel.open(QueueReceiver())
     gate = Gate(Leases(), lambda: channel, Signal(), console=False, paced=False)
-    gate.pace = Pace.model_validate(pace)
+    gate.set_pace(Pace.model_validate(pace))
     return gate, channel
 
 
@@ -90,7 +90,7 @@ async def test_secret_on_paced_line_is_sent_whole() -> None:
 
 async def test_write_of_many_lines_lets_other_tasks_run() -> None:
     gate, channel = await line()
-    gate.pace = None
+    gate.set_pace(None)
     writing = asyncio.create_task(gate.type("x\n" * 10_000, Writer("one")))
     turns = 0
     while not writing.done():
@@ -102,7 +102,7 @@ async def test_write_of_many_lines_lets_other_tasks_run() -> None:
 
 async def test_write_of_many_bytes_lets_other_tasks_run() -> None:
     gate, channel = await line()
-    gate.pace = None
+    gate.set_pace(None)
     writing = asyncio.create_task(gate.write(b"x" * 1_000_000, Writer("one")))
     turns = 0
     while not writing.done():

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.core.limits import LIMITS, UseCounter
 from ptyctl.core.search import LOOP_STEPS, MatchRange, Search, compile_pattern
 from ptyctl.core.spool import SpoolWindow
-from ptyctl.session.clients import CLIENT_SEARCHES, Client, serving, user
+from ptyctl.session.clients import Client, SearchTurns, serving, user
 from ptyctl.session.io import pattern_search
 from ptyctl.session.io.pattern_search import find_next, search_with
 from tests.session.scripted_session import wait_until
@@ -88,7 +89,7 @@ async def test_long_searches_of_one_client_leave_threads_to_others(monkeypatch: 
         waiting = [asyncio.create_task(search) for search in searches]
     with serving(Client(user())):
         assert await search_with(asyncio.Lock(), pattern, LOOP_STEPS + 1, lambda timed: timed.search(b"ba").start()) == 1
-    assert len(running) <= CLIENT_SEARCHES
+    assert len(running) <= LIMITS["max_client_searches"].maximum
     release.set()
     await asyncio.gather(*waiting)
     assert len(running) == 12
@@ -123,7 +124,7 @@ async def test_search_without_a_thread_fails_and_ends_its_turn(monkeypatch: pyte
     monkeypatch.setattr(pattern_search, "_threads", ThreadPoolExecutor(1))
     with monkeypatch.context() as system, serving(Client(user())):
         system.setattr(threading.Thread, "start", start)
-        for _ in range(CLIENT_SEARCHES + 1):
+        for _ in range(LIMITS["max_client_searches"].maximum + 1):
             with pytest.raises(PtyctlError, match="cannot start a thread") as caught:
                 await search_with(turn, pattern, LOOP_STEPS + 1, lambda timed: searched.append("dropped"))
             assert caught.value.code is ErrorCode.LIMIT_EXCEEDED
@@ -150,3 +151,23 @@ async def test_text_is_copied_when_the_search_begins(monkeypatch: pytest.MonkeyP
         window.append(b"xb")
     assert await asyncio.gather(*waiting) == [MatchRange(LOOP_STEPS, LOOP_STEPS + 2)] * len(waiting)
     assert copied == [LOOP_STEPS + 2] * len(waiting)
+
+
+async def test_searches_in_threads_are_counted_for_their_client_and_session() -> None:
+    pattern, release, begun = compile_pattern("a", "pattern"), threading.Event(), []
+    limit = LIMITS["max_session_searches"]
+    session, client = SearchTurns(UseCounter(limit)), Client(user())
+
+    def blocked(timed: Any) -> None:
+        begun.append(timed)
+        assert release.wait(60)
+
+    with serving(client):
+        searching = [asyncio.create_task(search_with(session, pattern, LOOP_STEPS + 1, blocked)) for _ in range(2)]
+    await wait_until(lambda: bool(begun))
+    assert session.counter.in_use == 1
+    assert client.most_used(LIMITS["max_client_searches"]) == 2
+    release.set()
+    await asyncio.gather(*searching)
+    await wait_until(lambda: not session.counter.in_use)
+    assert client.most_used(LIMITS["max_client_searches"]) == 0

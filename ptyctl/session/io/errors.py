@@ -1,4 +1,4 @@
-"""Errors of the operating system: at the limit of open files, or without access to a session's files."""
+"""Translation of errors of channels and of the operating system into those that callers get."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
+from transports.errors import ChannelBroken, ChannelError
 
 _log = logging.getLogger(__name__)
 OPEN_FILE_LIMITS = (errno.EMFILE, errno.ENFILE)
@@ -49,3 +50,12 @@ def reports_os_errors(call: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[
             raise from_os_error(error) from error
 
     return checked
+
+
+def from_channel(error: ChannelError) -> PtyctlError:
+    """Return the error for the caller, with the same code.
+
+    A channel that breaks in use is REMOTE_CLOSED: the far end is gone.
+    """
+    code = ErrorCode.REMOTE_CLOSED if isinstance(error, ChannelBroken) else ErrorCode(error.code)
+    return PtyctlError(code, error.message, dict(error.details), hint=error.hint)
