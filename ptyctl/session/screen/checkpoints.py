@@ -1,4 +1,4 @@
-"""Checkpoints of the screen on disk: states from which the emulator resumes without the output before them.
+"""Checkpoints of the screen on disk: stored states of the emulator, which resumes there without the earlier output.
 
 screen.snapshot.json is the newest state, with the scrollback, in a readable form. screen.checkpoints.jsonl holds earlier ones:
 one per `CHECKPOINT_S` of replaying, so an earlier screen is at most that far away, and output that replays quickly has few.

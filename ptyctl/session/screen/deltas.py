@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from ptyctl.api.errors import PtyctlError, invalid
+from ptyctl.api.model import MAX_LIST_BYTES
 from ptyctl.api.screen import DeltaRow, Position, ScreenDelta
 from ptyctl.core.screen import ScreenSnapshot
 from ptyctl.session.io.output_stream import OutputStream
@@ -26,8 +27,6 @@ LIMIT_BYTES = 256 << 20
 #: The recording ends this long after the last read (seconds).
 UNREAD_S = 30.0
 
-#: Size after which a reply ends.
-_REPLY_BYTES = 1 << 20
 _CURSOR_HINT = "pass the resume_cursor of an earlier reply unchanged"
 
 
@@ -92,7 +91,7 @@ class Deltas:
             if cursor and file.read(1) != b"\n":
                 raise invalid(f"cursor {cursor} is not the start of a delta", hint=_CURSOR_HINT, field="cursor")
             while (
-                file.tell() < min(end, cursor + _REPLY_BYTES)
+                file.tell() < min(end, cursor + MAX_LIST_BYTES)
                 and len(lines) < limit
                 and (line := file.readline()).endswith(b"\n")
             ):

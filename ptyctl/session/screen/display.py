@@ -12,9 +12,8 @@ from transports.channel import Channel
 from .checkpoints import Checkpoints
 from .deltas import Deltas
 from .output_source import OutputSource
-from .query_detection import QueryListener
-from .query_responder import QueryResponder
 from .screen import Screen
+from .terminal_queries import QueryListener, QueryResponder
 
 
 class Display:

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.core.screen import ScreenSnapshot
-from ptyctl.session.io.os_errors import log_background_error
+from ptyctl.session.io.errors import log_background_error
 from ptyctl.session.transcript.timeline import TimelineStep
 
 from .checkpoints import CHECKPOINT_S, Checkpoints, checkpoint_line
@@ -27,9 +27,9 @@ from .screen_replay import ScreenReplay, cells_of
 
 #: Largest amount of output, its largest cost (in cells of about 10 ns) and the largest screen that the event loop handles.
 INLINE_BYTES = 16 * 1024
-INLINE_COST = 1 << 20
+INLINE_COST = 1 << 19
 INLINE_CELLS = 15_000
-#: Cost of a cell's attributes, in cells: each cell may have a style of its own.
+#: Cost of a cell's attributes, in cells: each cell may have a separate style.
 ATTRIBUTES_COST = 7
 #: More runs in a thread, in turns of this many seconds. One thread serves all sessions: it holds the interpreter lock.
 THREAD_TURN_S = 0.1
@@ -54,7 +54,7 @@ UNPERSISTED_TURN_BYTES = 1 << 20
 class ScreenState:
     """The screen after `raw` bytes and at least `steps` resizes and incarnations.
 
-    `painted`: bytes that paint it on a blank terminal, if they were asked for.
+    `painted`: bytes that paint it on a blank terminal, if the caller requested them.
     """
 
     snapshot: ScreenSnapshot

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 
-from ptyctl.core.screen import ScreenSnapshot
-from ptyctl.policy.typed_line import COMMENT
+from ptyctl.core.screen import ScreenModel, ScreenSnapshot
+from ptyctl.policy.pending_line import COMMENT
 
+#: Largest cost (in cells of about 10 ns) of finding the line's first row, and the largest screen on which it is looked for.
+MAX_COST = 1 << 19
+MAX_CELLS = 1 << 17
 #: The most rows above the cursor that may belong to the line.
 _MAX_ROWS = 24
 #: Characters that prompts end in, with the blanks behind them.
 _PROMPT_END = re.compile(r"[#$%>❯➜λ»:)\]]\s*")
-#: A prompt may stand at the right edge of the first row (zsh, fish), separated by blanks.
+#: A prompt may be shown at the right edge of the first row (zsh, fish), separated by blanks.
 _RIGHT_PROMPT = re.compile(r"\s{3,}\S.*$")
 #: How editors and terminals show a control character, which the shell may ignore, and a quoted line end.
 _CONTROL = re.compile(r"\^[@-_]")
@@ -21,28 +25,25 @@ _LINE_END = re.compile(r"\^[JM]")
 _COUNT = re.compile(r"^\(arg: -?\d+\) ", re.MULTILINE)
 
 
-def shown_lines(screen: ScreenSnapshot, prompt: str | None) -> list[str]:
+def shown_lines(screen: ScreenSnapshot, prompt: str | None, top: int | None = None) -> list[str]:
     """Return the readings of the line at the cursor; empty if it cannot be read.
 
     The prompt ends somewhere: at the end of the known prompt, otherwise possibly at each character that prompts end in. Text
     that was typed before it was shown may precede it, and the known one may be that of an earlier line. What follows the
     cursor may be typed text or a suggestion, so that the text up to the cursor is a reading too.
+
+    Args:
+        top: the first row that may belong to the line, if known. A row of the text may look like the prompt, so that the line
+            perhaps begins in each such row from there on.
     """
-    row, column = screen.cursor
+    row = screen.cursor[0]
     if row >= len(screen.rows):
         return []
     first = _first_row(screen, row, prompt)
     if first is None:
         return []
-    last = _last_row(screen, row)
-    whole = _joined(screen, first, last)
-    before = _joined(screen, first, row, column)
-    texts = [text for line in (whole, before) for text in _without_prompt(line, prompt)]
-    if prompt and prompt.strip():
-        texts += [line[at:].strip() for line in (whole, before) for at in _ends_of(prompt, line)]
-        if (start := _first_row(screen, row, None) or 0) > first:  # the row has perhaps another prompt
-            own = (_joined(screen, start, last), _joined(screen, start, row, column))
-            texts += [text for line in own for text in _without_prompt(line, None)]
+    firsts = dict.fromkeys([first, *_rows_of_prompt(screen, prompt, row if top is None else top)])
+    texts = [text for begin in firsts for text in _texts(screen, prompt, begin)]
     texts += [_RIGHT_PROMPT.sub("", text) for text in texts]
     texts += [_LINE_END.sub("\n", text) for text in texts]
     texts += [_COUNT.sub("", text) for text in texts]
@@ -50,8 +51,22 @@ def shown_lines(screen: ScreenSnapshot, prompt: str | None) -> list[str]:
     return list(dict.fromkeys([*texts, *(_CONTROL.sub("", text) for text in texts)]))
 
 
+def rows_above(screen: ScreenSnapshot, output: bytes) -> int | None:
+    """Return how many rows the cursor is below the one where this output, the last on the screen, began.
+
+    None if it takes more than `MAX_COST` to find out.
+    """
+    if 2 * screen.rows_count * screen.cols > MAX_CELLS:
+        return None
+    model = ScreenModel(screen.cols, 2 * screen.rows_count, scrollback=0)
+    for _ in chain(model.steps(output), model.settle()):
+        if model.cost > MAX_COST:
+            return None
+    return model.snapshot().cursor[0]
+
+
 def text_after(prompt: str, line: str) -> str | None:
-    """Return what follows a prompt in a line, whose blanks at the end may be missing; None if it begins differently."""
+    """Return the text after a prompt in a line; None without the prompt. Blanks at the prompt's end may be missing."""
     if line.startswith(prompt):
         return line[len(prompt) :]
     return "" if line.rstrip() == prompt.rstrip() else None
@@ -62,6 +77,28 @@ def shows_only(screen: ScreenSnapshot, prompt: str | None, text: str) -> bool:
     row, column = screen.cursor
     line = f"{prompt or ''}{text}"
     return bool(prompt) and row < len(screen.rows) and column == len(line) and screen.rows[row] == line.rstrip()
+
+
+def _texts(screen: ScreenSnapshot, prompt: str | None, first: int) -> list[str]:
+    """Return the readings of the line at the cursor if it begins in a row."""
+    row, column = screen.cursor
+    last = _last_row(screen, row)
+    whole = _joined(screen, first, last)
+    before = _joined(screen, first, row, column)
+    texts = [text for line in (whole, before) for text in _without_prompt(line, prompt)]
+    if prompt and prompt.strip():
+        texts += [line[at:].strip() for line in (whole, before) for at in _ends_of(prompt, line)]
+        if (start := _first_row(screen, row, None) or 0) > first:  # the row has perhaps another prompt
+            own = (_joined(screen, start, last), _joined(screen, start, row, column))
+            texts += [text for line in own for text in _without_prompt(line, None)]
+    return texts
+
+
+def _rows_of_prompt(screen: ScreenSnapshot, prompt: str | None, top: int) -> list[int]:
+    """Return the rows from `top` to the cursor that begin with the known prompt."""
+    if not prompt or not prompt.strip():
+        return []
+    return [at for at in range(max(top, 0), screen.cursor[0] + 1) if text_after(prompt, screen.rows[at]) is not None]
 
 
 def _first_row(screen: ScreenSnapshot, row: int, prompt: str | None) -> int | None:

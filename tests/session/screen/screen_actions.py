@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from fixtures.memory_channel import MemoryChannel
-from ptyctl.session.screen.query_detection import COLLECT_S
 from ptyctl.session.screen.screen import Screen
+from ptyctl.session.screen.terminal_queries import COLLECT_S
 from tests.session.scripted_session import wait_until
 
 
@@ -22,6 +22,6 @@ async def wait_for_reply(channel: MemoryChannel, expected: bytes) -> None:
 
 
 async def wait_without_reply() -> None:
-    """Wait for the time in which a reply would be sent."""
+    """Wait as long as a reply would take."""
     for _ in range(5):
         await asyncio.sleep(2 * COLLECT_S)

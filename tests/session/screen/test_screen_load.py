@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from fixtures.memory_channel import MemoryChannel
+from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.session import PtyOptions
 from ptyctl.core.screen import ScreenModel
+from ptyctl.session.calls import watch as watch_module
 from ptyctl.session.calls.watch import watch
 from ptyctl.session.screen import screen as screen_module
 from ptyctl.session.screen.screen import INLINE_BYTES, INLINE_COST
@@ -170,3 +173,25 @@ async def test_large_screen_is_read_outside_event_loop(connect: Connect, monkeyp
         break
     await session.display.screen.write_snapshot()
     assert threads == {"screen_0"}
+
+
+async def test_watch_of_a_flood_faster_than_drawing_ends_with_busy(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    channel, looks = MemoryChannel(), 0
+    session = await connect(channel)
+
+    @asynccontextmanager
+    async def behind() -> AsyncIterator[None]:
+        nonlocal looks
+        looks += 1
+        assert looks < 9, "it is drawn forever"
+        raise PtyctlError(ErrorCode.BUSY, "behind the output")
+        yield
+
+    monkeypatch.setattr(watch_module, "_PAINT_TIMEOUT_S", 0.0)
+    async with aclosing(watch(session, max_behind=100)) as items:
+        await anext(items)
+        monkeypatch.setattr(session.screen, "current", behind)
+        channel.feed(b"x" * 1000)
+        session.stream.flush()
+        with pytest.raises(PtyctlError, match="behind the output"):
+            _ = [item async for item in items]

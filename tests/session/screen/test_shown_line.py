@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ptyctl.core.screen import ScreenSnapshot
-from ptyctl.session.screen.shown_line import shown_lines, shows_only, text_after
+from ptyctl.session.screen.shown_line import rows_above, shown_lines, shows_only, text_after
 
 
 def screen(*rows: str, column: int | None = None, cols: int = 80) -> ScreenSnapshot:
@@ -48,3 +48,38 @@ def test_line_whose_beginning_may_have_scrolled_away_is_not_read() -> None:
 )
 def test_row_shows_only_what_was_typed(row: str, column: int, expected: bool) -> None:
     assert shows_only(screen(row, column=column), "$ ", "reload") is expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (("$ rm x", "$ ls"), ["ls", "rm x\n$ ls"]),
+        (("$ rm x;   ", "$ ls"), ["ls", "rm x;\n$ ls"]),
+        (("$ rm xxxxx", "$ ls"), ["ls", "rm xxxxx$ ls"]),
+    ],
+)
+def test_line_is_read_from_each_row_that_looks_like_the_prompt(rows: tuple[str, ...], expected: list[str]) -> None:
+    shown = screen(*rows, cols=10)
+    assert set(expected) <= set(shown_lines(shown, "$ ", top=0))
+    assert shown_lines(shown, "$ ", top=1) == shown_lines(shown, "$ ") == ["ls"]
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"), [(b"$ ls", 0), (b"$ rm x\r\n$ ls", 1), (b"$ rm xxxxx$ ls", 1), (b"$ a\r\nb\x1b[A", 0)]
+)
+def test_line_begins_where_the_output_since_its_prompt_does(output: bytes, expected: int) -> None:
+    assert rows_above(screen("", cols=10), output) == expected
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [b"\n", b"x\x1b[65535b", b"x\x1b[P", b"\x1b[20L\x1b[20M", b"\x1b[2J", b"\x1bc", "世".encode(), "e\u0301".encode()],
+    ids=["line feed", "REP", "DCH", "IL and DL", "ED", "RIS", "wide", "combining"],
+)
+def test_first_row_is_unknown_after_expensive_output(piece: bytes) -> None:
+    assert rows_above(screen("$ "), b"out\r\n$ x") == 1
+    assert rows_above(screen("$ "), piece * (32 * 1024 // len(piece))) is None
+
+
+def test_first_row_is_unknown_on_huge_screen() -> None:
+    assert rows_above(screen("$ ", cols=65535), b"$ ") is None

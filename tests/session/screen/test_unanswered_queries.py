@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.controller.recovery import restore_session
-from ptyctl.session.screen import query_responder, screen
-from ptyctl.session.screen.query_detection import COLLECT_S, FLOOD_BYTES, FLOOD_TAIL_BYTES
-from ptyctl.session.screen.query_responder import BURST, REPLIES_PER_S, TokenBucket
+from ptyctl.session.screen import screen, terminal_queries
+from ptyctl.session.screen.terminal_queries import BURST, COLLECT_S, FLOOD_BYTES, FLOOD_TAIL_BYTES, REPLIES_PER_S, TokenBucket
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
 from tests.session.conftest import Connect
@@ -55,7 +54,7 @@ async def test_replies_to_hundred_thousand_queries_stay_within_rate_limit(
     connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A busy machine renders this flood in more than LATE_S; late replies would be dropped, and the limit not be reached."""
-    monkeypatch.setattr(query_responder, "LATE_S", math.inf)
+    monkeypatch.setattr(terminal_queries, "LATE_S", math.inf)
     monkeypatch.setattr(screen, "LOOK_TIMEOUT_S", math.inf)
     channel = MemoryChannel()
     session = await connect(channel)
@@ -125,7 +124,7 @@ async def test_query_of_continuation_prompt_with_pending_lines_gets_no_reply(con
 
 
 async def test_query_in_canonical_mode_gets_no_reply(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query_responder, "RAW_MODE_S", 0.0)
+    monkeypatch.setattr(terminal_queries, "RAW_MODE_S", 0.0)
     channel = MemoryChannel()
     await connect(channel)
     monkeypatch.setattr(MemoryChannel, "canonical", True)
@@ -138,8 +137,31 @@ async def test_query_in_canonical_mode_gets_no_reply(connect: Connect, monkeypat
     assert not channel.written.startswith(b"\x1b[0n")
 
 
+async def test_reply_waits_until_shell_at_work_reads(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell that leaves canonical mode after a command reads only below its mark; other programs may ask while they work."""
+    monkeypatch.setattr(terminal_queries, "RAW_MODE_S", 0.0)
+    channel = MemoryChannel()
+    session = await connect(channel)
+    shell = {"reads": False, "leads": True}
+    monkeypatch.setattr(MemoryChannel, "canonical", False)
+    monkeypatch.setattr(MemoryChannel, "input_is_read", lambda self: shell["reads"])
+    monkeypatch.setattr(MemoryChannel, "leads_foreground", lambda self: shell["leads"])
+    channel.feed(b"\x1b[6n")
+    await wait_without_reply()
+    assert not channel.written
+    shell["reads"] = True
+    channel.feed(f"\x1b]7717;{session.shell_nonce};1;E;0\x07".encode())
+    await wait_without_reply()
+    assert not channel.written
+    channel.feed(b"\x1b[5n")
+    await wait_for_reply(channel, b"\x1b[0n")
+    shell = {"reads": False, "leads": False}
+    channel.feed(b"\x1b[c")
+    await wait_for_reply(channel, b"\x1b[?64;6;21;22;28c")
+
+
 async def test_late_reply_is_dropped(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query_responder, "LATE_S", -1.0)
+    monkeypatch.setattr(terminal_queries, "LATE_S", -1.0)
     channel = MemoryChannel()
     session = await connect(channel)
     channel.feed(b"\x1b[6n")

@@ -8,10 +8,10 @@ import os
 import pytest
 
 from fixtures.memory_channel import MemoryChannel
-from ptyctl.session.io.os_errors import OPEN_FILE_LIMITS, log_background_error
+from ptyctl.session.io.errors import OPEN_FILE_LIMITS, log_background_error
 from ptyctl.session.screen import screen as screen_module
 from ptyctl.session.screen.output_source import OutputSource
-from ptyctl.session.screen.query_detection import FLOOD_BYTES
+from ptyctl.session.screen.terminal_queries import FLOOD_BYTES
 from tests.session.conftest import Connect
 from tests.session.scripted_session import wait_until
 

@@ -51,7 +51,10 @@ async def test_queries_for_all_256_colours_are_replied(connect: Connect) -> None
     assert channel.written.count(b"rgb:") == 256
 
 
-async def test_query_after_much_output_is_replied_with_current_cursor(connect: Connect) -> None:
+async def test_query_after_much_output_is_replied_with_current_cursor(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ptyctl.session.screen.terminal_queries.LATE_S", 60.0)  # a busy machine draws it later
     channel = MemoryChannel()
     await connect(channel)
     channel.feed(b"text\r\n" * 100_000)
