@@ -13,7 +13,7 @@ from ptyctl.platforms.pattern import any_matches
 from ptyctl.platforms.platform import USERNAME
 from ptyctl.session.io.terminal_state import ANSWER_S, SETTLE_S, TerminalState
 
-from .exchange import Exchange, lines_before, prompt_stay_s
+from .exchange import Exchange, lines_before, may_rename, prompt_stay_s
 from .login import NO_CREDENTIALS, LoginCredentials
 from .output_end import OutputEnd, classify, find_buried_prompt, only_blank_or_above
 from .prompt_guard import PromptGuard
@@ -28,14 +28,14 @@ REQUEST_PROMPT_AFTER_S = 1.0
 _MAX_LEAVE_KEYS = 4
 
 #: How a command ended: at a prompt; at a question without an answer; with a secret that was refused or is unknown; in silence.
-Outcome = Literal["prompt", "question", "refused", "unknown_secret", "silence"]
+CommandOutcome = Literal["prompt", "question", "refused", "unknown_secret", "silence"]
 
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
     """The output of a command without its echo and the prompt. `asked` is the last question; `secret`: a secret was typed."""
 
-    outcome: Outcome
+    outcome: CommandOutcome
     lines: tuple[str, ...] = ()
     shown: ShownPrompt | None = None
     asked: str = ""
@@ -57,6 +57,8 @@ class DeviceCli:
         self._profile = platform.profile
         self._credentials = credentials
         self._guard = PromptGuard(terminal, platform.profile)
+        self._renames = False
+        self._target: str | None = None
 
     @property
     def closed(self) -> bool:
@@ -80,18 +82,21 @@ class DeviceCli:
         enter: bool = True,
         quit_pager: bool = False,
         silence_s: float = SILENCE_S,
+        target: str | None = None,
     ) -> CommandResult:
         """Type one line, answer the questions of `dialog`, each once, and return at the prompt or another end.
 
         Args:
             quit_pager: leave a pager; otherwise all pages are read.
             silence_s: the longest silence.
+            target: the mode in which the prompt may have another host name, such as that of a shell.
 
         Raises:
             PtyctlError: REMOTE_CLOSED.
         """
-        if not self._terminal.gate.unfinished_line.empty:
+        if not self._terminal.unfinished_line.empty:
             await self._guard.clear_device_line()
+        self._renames, self._target = may_rename(line), target
         exchange = Exchange(self._terminal)
         await exchange.type(line, enter=enter, echo=line if enter else "")
         return await self._follow(exchange, dialog, quit_pager=quit_pager, silence_s=silence_s)
@@ -113,7 +118,9 @@ class DeviceCli:
             asked = lines[-1].strip()
             answer = next((one for one in dialog if one.match.matches(lines[-1])), None)
             if answer is None or answer in answered or not self.can_answer((answer,)):
-                refusal: Outcome = "question" if answer is None else "refused" if answer in answered else "unknown_secret"
+                refusal: CommandOutcome = (
+                    "question" if answer is None else "refused" if answer in answered else "unknown_secret"
+                )
                 return CommandResult(refusal, tuple(output), None, asked, secret)
             answered.add(answer)
             await self._answer(exchange, answer)
@@ -193,7 +200,8 @@ class DeviceCli:
         def look() -> tuple[OutputEnd, float]:
             end = classify(exchange.new_lines(), self._profile, [answer.match for answer in dialog])
             requested = end.kind == "buried_prompt" and requested_at == stream.raw_size
-            if end.kind == "question" or requested or (end.kind == "pager" and not exchange.pager.erased):
+            of_other_host = end.buried is not None and not self._host_expected(end.buried)
+            if end.kind == "question" or requested or of_other_host or (end.kind == "pager" and not exchange.pager.erased):
                 end = OutputEnd("unknown")
             stay_s = silence_s if end.kind == "unknown" else self._stay_s(end)
             return end, min(stay_s, ANSWER_S) if self._follows_echo(exchange, end) else stay_s
@@ -204,7 +212,7 @@ class DeviceCli:
             if end.kind != "buried_prompt":
                 return end
             requested_at = stream.raw_size
-            if not self._terminal.gate.unfinished_line.empty:
+            if not self._terminal.unfinished_line.empty:
                 await self._guard.clear_device_line()
             await exchange.press_enter()
         why = stream.ended.message if stream.ended is not None else ""
@@ -213,8 +221,13 @@ class DeviceCli:
     def _stay_s(self, end: OutputEnd) -> float:
         settle_s = self._profile.family_settle_s
         if end.kind == "prompt":
-            return prompt_stay_s(self._terminal.prompt, self._terminal.last_line(), settle_s)
+            any_host = end.prompt is not None and self._host_expected(end.prompt)
+            return prompt_stay_s(self._terminal.prompt, self._terminal.last_line(), settle_s, any_host=any_host)
         return max(SETTLE_S, settle_s) if end.kind == "buried_prompt" else QUESTION_STAYS_S
+
+    def _host_expected(self, shown: ShownPrompt) -> bool:
+        """Whether a prompt may follow the command: it has the known host name, or the command may change that."""
+        return self._renames or shown.mode == self._target or self._terminal.prompt.of_known_host(shown.prompt)
 
     def _follows_echo(self, exchange: Exchange, end: OutputEnd) -> bool:
         """Whether the prompt shown before, or a question of the dialogue, is directly below the complete echo."""

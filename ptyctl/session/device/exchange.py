@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from math import inf
 from typing import TypeVar
 
-from ptyctl.core.renderer import render
+from ptyctl.core.renderer import EXAMINED_LINE_BYTES, render
 from ptyctl.platforms import DeviceProfile
 from ptyctl.session.io.gate import SYSTEM, SYSTEM_SECRET
 from ptyctl.session.io.output_stream import OutputStream
@@ -15,14 +16,19 @@ from ptyctl.session.io.terminal_state import SETTLE_S, TerminalState
 
 from .pager import AnsweredPager
 
-#: Limits of what is rendered: the output before a prompt, and one line.
+#: Limit of the output before a prompt that is rendered.
 _MOST_BYTES = 64 * 1024
-_LINE_BYTES = 4096
 #: A device's lines are matched unwrapped, whatever the terminal's width.
 _WIDE = 10_000
 
 #: Behind a bracket they belong to the prompt: "Menu [1-9]: ".
 _ENDS_OF_QUESTIONS = " :?"
+
+#: A prompt with another host name than the learned one must stay the end of the output for this long: more often it is a cut
+#: line of output, such as `S>` in a table of routes (seconds).
+OTHER_HOST_SETTLE_S = 2.0
+#: A command with one of these words may change the host name.
+_RENAMES = re.compile(r"(?i)name|identity|commit")
 
 _End = TypeVar("_End")
 
@@ -45,7 +51,7 @@ class Exchange:
     async def type(self, text: str, *, enter: bool = True, secret: bool = False, echo: str = "") -> None:
         """Type text, and Enter unless told otherwise. `echo` is the text that the device is expected to echo."""
         end = self._stream.raw_size
-        line = self._stream.read_raw(max(end - _LINE_BYTES, self._begin), end)
+        line = self._stream.read_raw(max(end - EXAMINED_LINE_BYTES, self._begin), end)
         self._begin, self._typed = end - len(line) + line.rfind(b"\n") + 1, end
         self._first_new_line, self._echo = 1, echo
         await self._send(text, enter, secret)
@@ -77,7 +83,7 @@ class Exchange:
         return rendered(self._stream, self._begin, self._stream.raw_size) if self.has_output else ""
 
     def new_lines(self) -> list[str]:
-        """Return the lines of the output below the one in which text was typed."""
+        """Return the lines of the output below the line with the typed text."""
         return self.output().split("\n")[self._first_new_line :]
 
     def lines_below_echo(self) -> list[str] | None:
@@ -100,6 +106,11 @@ class Exchange:
         return None
 
 
+def may_rename(command: str) -> bool:
+    """Return whether a command may change the host name in the prompt."""
+    return _RENAMES.search(command) is not None
+
+
 def rendered(stream: OutputStream, begin: int, end: int) -> str:
     """Return the text of raw bytes, at most the last 64 KiB, as a wide terminal shows it."""
     return render(stream.read_raw(max(begin, end - _MOST_BYTES), end), _WIDE)
@@ -107,13 +118,19 @@ def rendered(stream: OutputStream, begin: int, end: int) -> str:
 
 def lines_before(stream: OutputStream, raw_end: int) -> list[str]:
     """Return the last three lines before a raw offset in this incarnation: enough to recognise a prompt of two lines."""
-    begin = max(stream.incarnation_raw, raw_end - _LINE_BYTES)
+    begin = max(stream.incarnation_raw, raw_end - EXAMINED_LINE_BYTES)
     return rendered(stream, begin, raw_end).split("\n")[-3:]
 
 
-def prompt_stay_s(prompt: Prompt, line: str, settle_s: float) -> float:
-    """Return how long a prompt must remain the end of the output; longer if only its pattern is known."""
-    return max(0.0 if line == prompt.learned else SETTLE_S, settle_s)
+def prompt_stay_s(prompt: Prompt, line: str, settle_s: float, *, any_host: bool) -> float:
+    """Return how long a prompt must remain the end of the output; longer if only its pattern is known.
+
+    Args:
+        any_host: another host name than in the learned prompt is expected.
+    """
+    if line == prompt.learned:
+        return settle_s
+    return max(SETTLE_S if any_host or prompt.of_known_host(line) else OTHER_HOST_SETTLE_S, settle_s)
 
 
 def text_behind_prompt(terminal: TerminalState, profile: DeviceProfile, line: str) -> str:

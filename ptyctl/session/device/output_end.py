@@ -17,11 +17,12 @@ EndKind = Literal["prompt", "pager", "dialog", "confirmation", "password", "ques
 
 @dataclass(frozen=True, slots=True)
 class OutputEnd:
-    """`prompt` is set for a prompt whose mode is known, `pager` for a pager."""
+    """`prompt` is set for a prompt whose mode is known, `buried` for one behind which log lines follow, `pager` for a pager."""
 
     kind: EndKind
     prompt: ShownPrompt | None = None
     pager: PagerPattern | None = None
+    buried: ShownPrompt | None = None
 
 
 class BuriedPrompt(NamedTuple):
@@ -45,8 +46,8 @@ def classify(lines: Sequence[str], profile: DeviceProfile, dialog: Iterable[Patt
     if shown is not None and not profile.asks(line):
         return OutputEnd("prompt", prompt=shown)
     question = _question(line, profile, dialog)
-    if question is None and find_buried_prompt(lines, profile) is not None:
-        return OutputEnd("buried_prompt")
+    if question is None and (buried := find_buried_prompt(lines, profile)) is not None:
+        return OutputEnd("buried_prompt", buried=buried.prompt)
     return _UNKNOWN if question is None else OutputEnd(question)
 
 

@@ -8,6 +8,7 @@ from ptyctl.platforms import DeviceProfile
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.terminal_state import SETTLE_S, TerminalState
 
+from .exchange import OTHER_HOST_SETTLE_S
 from .prompt_guard import PromptGuard
 
 #: How long a shell or a device may take to show its first prompt.
@@ -35,17 +36,20 @@ async def wait_for_prompt(
     begin = terminal.now()
     if guard.typed_ahead:
         await guard.clear_typed_ahead(deadline)
+    entered_raw = terminal.unfinished_line.entered_raw
     await guard.wait_for_answer()
     while stream.ended is None and terminal.now() < deadline:
-        if not terminal.gate.unfinished_line.empty:
+        if not terminal.unfinished_line.empty:
             await guard.clear_device_line()
         line = terminal.last_line()
         certainty = terminal.prompt_certainty(profile)
+        if certainty == "editor" and entered_raw >= 0 and not terminal.line_editor_began_since(entered_raw):
+            certainty = None  # fish still edits an incomplete command
         if certainty == "exact":
             return True
-        due = stream.last_data + SETTLE_S
+        due = stream.last_data + (OTHER_HOST_SETTLE_S if certainty == "other_host" else SETTLE_S)
         shown_again = line_before.strip() and line == line_before and stream.line_feeds > line_feeds
-        if certainty == "regex" or (not profile.asks(line) and (certainty == "editor" or shown_again)):
+        if certainty in ("regex", "other_host") or (not profile.asks(line) and (certainty == "editor" or shown_again)):
             if terminal.now() >= due:
                 terminal.prompt.learn(line)
                 return True

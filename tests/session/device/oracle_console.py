@@ -20,8 +20,9 @@ _QUESTION = b"Proceed with reload? [confirm]"
 class OracleConsole(MemoryChannel):
     """Answers each write after `latency_s`."""
 
-    def __init__(self, latency_s: float = 0.0) -> None:
+    def __init__(self, latency_s: float = 0.0, prompt: str = PROMPT) -> None:
         super().__init__(self._hear)
+        self.prompt = prompt
         self.executed: list[str] = []
         self.text, self.cursor = "", 0
         self.waits_for = "command"
@@ -45,11 +46,11 @@ class OracleConsole(MemoryChannel):
     def _key(self, key: str) -> bytes:
         if self.waits_for == "page":
             self.waits_for = "command"
-            return b"\r" + b" " * len(_PAGER) + b"\r" + PROMPT.encode()
+            return b"\r" + b" " * len(_PAGER) + b"\r" + self.prompt.encode()
         if self.waits_for == "confirmation":
             self.waits_for = "command"
             self.executed += [CONFIRMED] if key in "\ry" else []
-            return b"\r\n" + PROMPT.encode()
+            return b"\r\n" + self.prompt.encode()
         if self._sequence or key == "\x1b":
             return self._escape(key)
         return self._edit(key)
@@ -71,7 +72,7 @@ class OracleConsole(MemoryChannel):
         if key == "\x03":
             self.executed.append(INTERRUPTED)
             self.text, self.cursor = "", 0
-            return b"^C\r\n" + PROMPT.encode()
+            return b"^C\r\n" + self.prompt.encode()
         if key == "\x01":
             self.cursor = 0
             return b"\b" * len(before)
@@ -99,4 +100,4 @@ class OracleConsole(MemoryChannel):
         if line == RELOAD:
             self.waits_for = "confirmation"
             return b"\r\n" + _QUESTION
-        return b"\r\n" + (f"ran {line}\r\n" if line else "").encode() + PROMPT.encode()
+        return b"\r\n" + (f"ran {line}\r\n" if line else "").encode() + self.prompt.encode()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fixtures.memory_channel import MemoryChannel
@@ -96,6 +96,7 @@ async def block_text(session: Session, block_id: str) -> str:
     return (await BlockReader().read(session, request)).data or ""
 
 
+@example("*Mar  1 00:00:00.155: %LINK-3-UPDOWN: Interface Gi1/0/7, changed state to up", [], [0.0])
 @given(TEXTS, st.lists(st.integers(0, 2000), max_size=12), st.lists(st.floats(0, SETTLE_S * 0.9), min_size=1, max_size=5))
 def test_stdout_is_the_text_between_echo_and_prompt(output: str, places: list[int], gaps: list[float]) -> None:
     device = Device(output, places, gaps)
