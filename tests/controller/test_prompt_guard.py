@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from fixtures.servers.programs import require_program
 from ptyctl.api.errors import ErrorCode
 from ptyctl.api.handle import SessionHandle
 from ptyctl.core.principal import Kind, Principal, Role
+from ptyctl.session.authorization import Authorization
 from ptyctl.session.clients import Client, serving
 from tests.controller.session_calls import PATIENCE_MS, Open, execute, execute_when_free, read, refused, until, write
 
@@ -52,10 +54,21 @@ async def shell(open_session: Open, request: pytest.FixtureRequest, tmp_path: Pa
     folder = tmp_path / "folder"
     folder.mkdir()
     handle = await open_session(command=command, env={"HISTFILE": "/dev/null", "ZDOTDIR": str(tmp_path)}, cwd=str(folder))
-    reply = await execute(handle, cmd=first, task_id="a", timeout_ms=PATIENCE_MS)
-    if reply.done_reason == "marker":  # the prompt may follow later
-        assert (await read(handle, cursor="0", until_regex=r"[^\n]$", timeout_ms=PATIENCE_MS)).matched
+    await execute(handle, cmd=first, task_id="a", timeout_ms=PATIENCE_MS)
+    assert (await read(handle, cursor="0", until_regex=r"[^\n]$", timeout_ms=PATIENCE_MS)).matched
+    if command[0] in ("bash", "zsh"):  # dash has no line editor, and fish without its configuration no bracketed paste
+        await until_editor_reads(tmp_path / "state" / "sessions" / handle.session_id / "output.raw")
     return handle
+
+
+async def until_editor_reads(output: Path) -> None:
+    """Wait until the line editor has turned bracketed paste on: it takes the lines of an earlier paste for typed ones."""
+
+    async def reads() -> bool:
+        data = output.read_bytes()
+        return data.rfind(b"\x1b[?2004h") > data.rfind(b"\x1b[?2004l")
+
+    await until(reads)
 
 
 @pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
@@ -66,6 +79,76 @@ async def test_exec_after_keys_of_another_task_runs_its_command_alone(shell: Ses
         await read(shell, cursor=begin, timeout_ms=PATIENCE_MS)
     reply = await execute(shell, cmd="echo hi", task_id="b", timeout_ms=PATIENCE_MS)
     assert (reply.stdout, reply.exit_code) == ("hi\n", 0)
+    assert list((tmp_path / "folder").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("shell", "slow_prompt"),
+    [("bash", "PROMPT_COMMAND='sleep 0.6'"), ("zsh vi", "precmd() { sleep 0.6; }")],
+    indirect=["shell"],
+)
+async def test_exec_waits_for_the_prompt_that_answers_ctrl_c_however_late(
+    shell: SessionHandle, slow_prompt: str, tmp_path: Path
+) -> None:
+    """The line feed of Ctrl-C comes at once; a command typed then would end with the prompt, and the status of Ctrl-C."""
+    await execute(shell, cmd=slow_prompt, task_id="a", timeout_ms=PATIENCE_MS)
+    await write(shell, "a", data=HALF)
+    replies = [await execute(shell, cmd=f"echo {word}", task_id="b", timeout_ms=PATIENCE_MS) for word in ("one", "two")]
+    assert [(reply.stdout, reply.exit_code) for reply in replies] == [("one\n", 0), ("two\n", 0)]
+    assert list((tmp_path / "folder").iterdir()) == []
+
+
+@pytest.mark.parametrize("shell", ["zsh vi"], indirect=True)
+async def test_paste_after_changed_keys_is_sent_without_reading_the_screen(
+    shell: SessionHandle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The screen shows the paste at its end. zsh submits a line of it if the next byte takes more than a second."""
+
+    async def fail(*_: object) -> None:
+        raise AssertionError("the screen was read within the paste")
+
+    monkeypatch.setattr(Authorization, "_read_line", fail)
+    await write(shell, "a", data=KEYS["paste of two lines"])
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "zsh vi", "fish"], indirect=True)
+async def test_exec_after_a_paste_that_was_typed_ahead_and_cut_runs_its_command_alone(
+    shell: SessionHandle, tmp_path: Path
+) -> None:
+    """zsh shows a paste at its end: until then its line looks like the prompt alone."""
+    await type_ahead(shell, f"\x1b[200~{HALF}", tmp_path / "begun")
+    reply = await execute_when_free(shell, cmd="echo hi", task_id="b")
+    assert (reply.stdout, reply.exit_code) == ("hi\n", 0)
+    assert list((tmp_path / "folder").iterdir()) == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "zsh vi", "fish"], indirect=True)
+async def test_exec_after_an_incomplete_line_that_was_typed_ahead_runs_its_command_alone(
+    shell: SessionHandle, tmp_path: Path
+) -> None:
+    """The prompt behind the first line is not the answer to the second one."""
+    await type_ahead(shell, f"true\n{HALF} \\\n", tmp_path / "begun")
+    reply = await execute_when_free(shell, cmd="echo hi", task_id="b")
+    assert (reply.stdout, reply.exit_code) == ("hi\n", 0)
+    assert list((tmp_path / "folder").iterdir()) == []
+
+
+async def type_ahead(shell: SessionHandle, keys: str, begun: Path) -> None:
+    """Task A types keys while a command of task B runs, which creates the file `begun`; return after its end."""
+    run = asyncio.create_task(execute(shell, cmd=f"touch {begun}; sleep 0.5", task_id="b", timeout_ms=PATIENCE_MS))
+
+    async def runs() -> bool:
+        return begun.exists()
+
+    await until(runs)
+    await write(shell, "a", data=keys)
+    await run
+
+
+@pytest.mark.parametrize("shell", ["fish"], indirect=True)
+async def test_exec_ends_a_paste_that_was_cut_before_its_command(shell: SessionHandle, tmp_path: Path) -> None:
+    await write(shell, "a", data=f"\x1b[200~{HALF}")
+    assert (await execute(shell, cmd="echo hi", task_id="b", timeout_ms=PATIENCE_MS)).stdout == "hi\n"
     assert list((tmp_path / "folder").iterdir()) == []
 
 
@@ -114,7 +197,8 @@ async def test_exec_while_an_entered_command_begins_is_busy(open_session: Open) 
 
 async def test_text_typed_ahead_in_a_bash_without_marks_does_not_run(open_session: Open, tmp_path: Path) -> None:
     bash = await open_session(shell_integration="off", cwd=str(tmp_path))
-    await execute(bash, cmd="mkdir folder; cd folder", task_id="a", timeout_ms=PATIENCE_MS)
+    # the text is typed before the prompt, which is late
+    await execute(bash, cmd="mkdir folder; cd folder; PROMPT_COMMAND='sleep 0.2'", task_id="a", timeout_ms=PATIENCE_MS)
     await write(bash, "a", data=f"sleep 0.5\n{HALF}")
     assert (await execute_when_free(bash, cmd="echo hi", task_id="b")).stdout == "hi\n"
     assert list((tmp_path / "folder").iterdir()) == []

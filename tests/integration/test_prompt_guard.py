@@ -139,6 +139,37 @@ async def test_text_typed_ahead_on_sshd_without_marks_does_not_run(start: Start,
     assert list(folder.iterdir()) == []
 
 
+READ = "printf '%s/N] ' 'Sure? [y'; read x; touch HALF_RAN\n"
+READ_IN_FISH = "read -P (printf '%s/N] ' 'Sure? [y') x; and touch HALF_RAN\n"
+
+
+@pytest.mark.parametrize("name", SHELLS)
+async def test_shell_on_sshd_without_marks_takes_no_command_at_anything_but_its_prompt(
+    start: Start, tmp_path: Path, name: str
+) -> None:
+    handle = await start(*SHELLS[name], shell_integration="off")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    await execute(handle, cmd=f"cd {folder}", task_id="a", timeout_ms=PATIENCE_MS)
+    busy = {
+        "pager": ("seq 500 | more\n", "--More--"),
+        "question": (READ_IN_FISH if name == "fish" else READ, r"\[y/N\]"),
+        "no_prompt" if name == "fish" else "continuation": ("echo 'a\n", "'a"),  # fish shows nothing there
+    }
+    for reason, (keys, shown) in busy.items():
+        begin = (await write(handle, "a", data=keys)).next_cursor
+        await read(handle, cursor=begin, until_regex=shown, timeout_ms=PATIENCE_MS)
+        await read(handle, cursor=begin, until_idle_ms=200, timeout_ms=PATIENCE_MS)
+        with refused(ErrorCode.BUSY) as caught:
+            await execute(handle, cmd="echo hi", task_id="b", timeout_ms=PATIENCE_MS)
+        assert caught.value.details["reason"] == reason
+        leave = {"data": "q"} if reason == "pager" else {"key": "ctrl_c"}
+        begin = (await write(handle, "a", **leave)).next_cursor
+        await read(handle, cursor=begin, until_regex=r"[#$] $", timeout_ms=PATIENCE_MS)
+        assert (await execute_when_free(handle, cmd="echo hi", task_id="b")).stdout == "hi\n", reason
+    assert list(folder.iterdir()) == []
+
+
 async def test_pager_and_question_of_another_task_on_the_switch_are_not_answered(tmp_path: Path) -> None:
     async with (
         LocalController(Settings(state_dir=tmp_path / "state", policy="off")) as controller,

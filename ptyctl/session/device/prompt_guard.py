@@ -5,11 +5,12 @@ Half-typed text is cleared and reported in a notice. At a pager, a question or a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Literal
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
-from ptyctl.core.control_sequences import ALTERNATE_SCREENS, BRACKETED_PASTE, ETX
+from ptyctl.core.control_sequences import ALTERNATE_SCREENS, BRACKETED_PASTE, ETX, PASTE_END
 from ptyctl.core.lease import Owner
 from ptyctl.core.shells import shell_dialect
 from ptyctl.platforms import DeviceProfile
@@ -25,12 +26,26 @@ Reason = Literal["pager", "question", "continuation", "half_typed", "editor", "n
 
 #: How long the far end may take to delete a half-typed line, and a shell to show its next prompt (seconds).
 CLEAR_WAIT_S = 2.0
+#: How long a shell may be at work before it reads its prompt's line: its prompt may be slow, or the machine busy (seconds).
+SLOW_PROMPT_WAIT_S = 10.0
 #: How long the far end may take to begin to answer a line (seconds).
 ANSWER_WAIT_S = 0.5
 #: A line editor that does not react to Ctrl-C within this time gets a second one: fish closes a search with the first.
 _SECOND_INTERRUPT_S = 0.4
+#: How often to check whether a shell on this machine has read its input (seconds).
+_POLL_S = 0.01
+#: How long the kernel may take to hand input over to a terminal, on a busy machine (seconds).
+_DELIVERY_S = 0.02
+#: The most texts that zsh puts into the line after each other (`print -z`), before a command.
+_MAX_LINES_PUT_ASIDE = 16
+#: Status of a shell after Ctrl-C in its line: 128 + SIGINT.
+_INTERRUPTED_STATUS = 130
 #: Size of the output that is searched for a request for text.
 _TEXT_BYTES = 4096
+
+_TEXT_OF_SHELL_CLEARED = "text{} that the shell had put into the line was cleared before the next command"
+#: A prompt at the right edge, separated by blanks.
+_RIGHT_PROMPT = re.compile(r"\s{3,}\S.*$")
 
 _REFUSALS: dict[Reason, tuple[str, NextStep]] = {
     "pager": ("a pager waits for a key", NextStep.LEAVE_PAGER),
@@ -168,9 +183,17 @@ class PromptGuard:
         Raises:
             PtyctlError: BUSY.
         """
-        terminal, line = self._terminal, self._terminal.last_line()
-        if self._profile.asks_password(line) or (self._profile.may_ask(line) and terminal.program_hides_input()):
+        if self.shows_password_question():
             raise self.refusal("question")
+
+    def shows_password_question(self) -> bool:
+        """Return whether the last line of the output asks for a secret."""
+        terminal, line = self._terminal, self._terminal.last_line()
+        return self._profile.asks_password(line) or (self._profile.may_ask(line) and terminal.program_hides_input())
+
+    async def wait_for_prompt_after_question(self) -> None:
+        """Wait until the prompt follows the question of a command that has ended: its answer has no echo, so no line end."""
+        await self._wait_until(lambda: not self.shows_password_question(), CLEAR_WAIT_S)
 
     def refusal(self, reason: Reason) -> PtyctlError:
         """Return the error for this reason; for a pager and a question with the line that shows it."""
@@ -184,14 +207,29 @@ class PromptGuard:
     async def clear_shell_line(self, marked: Callable[[], bool]) -> None:
         """Bring a shell to an empty prompt: Ctrl-C leaves half-typed text, a search, vi command mode and a continuation prompt.
 
-        `marked` returns whether the shell sends marks. A new prompt, by its mark or on the screen, proves the effect.
+        `marked` returns whether the shell sends marks. A new prompt, by its mark or on the screen, proves the effect. zsh may
+        put the next text of a stack into the new line, or a text of its hooks.
 
         Raises:
             PtyctlError: BUSY if another program than the shell reads, or no new prompt is shown.
         """
-        typed, stream, terminal = self._typed, self._stream, self._terminal
-        if typed.untouched:
+        if not await self._hooks_have_run(marked):
+            self._typed.fill(b"", self._stream.raw_size)  # Ctrl-C gives a new prompt, whose hooks report again
+        if self._typed.untouched:
             return
+        for _ in range(_MAX_LINES_PUT_ASIDE):
+            await self._leave_shell_line(marked)
+            if not await self._hooks_have_run(marked):
+                raise self.refusal("no_prompt")
+            if self._typed.filled is None:
+                return
+        raise self.refusal("half_typed")
+
+    async def _leave_shell_line(self, marked: Callable[[], bool]) -> None:
+        """As `clear_shell_line`, but the shell may put other text into the new line. Raises PtyctlError BUSY."""
+        typed, stream, terminal = self._typed, self._stream, self._terminal
+        if not await self.shell_has_read(marked):
+            raise self.refusal("no_prompt" if typed.empty else "half_typed")
         entered_by, has_marks = typed.entered_by, marked()
         if has_marks:  # for the line editor, which shows what it has read
             await self._wait_until(
@@ -205,27 +243,121 @@ class PromptGuard:
             raise self.refusal("half_typed")  # without a terminal nothing can delete it
         line, learned = terminal.last_line(), terminal.prompt.learned
         returned = has_marks and stream.shell_returned_raw >= typed.entered_raw
-        if typed.empty and typed.interrupted and has_marks:  # fish sends no mark for the prompt after Ctrl-C
+        inputs = typed.inputs
+        if typed.empty and typed.interrupted and has_marks and await self._left_line(typed.entered_raw):
+            self._refuse_typed_since(inputs)
             typed.clear()
             return
-        if typed.empty and (returned if has_marks else not terminal.expects_prompt or self._at_shell_prompt(line)):
+        if typed.empty and (
+            (returned and not self._may_continue(line))
+            if has_marks
+            else not terminal.expects_prompt or self._at_shell_prompt(line)
+        ):
             typed.clear()
             return
-        if returned and not typed.keys and typed.raw <= stream.shell_returned_raw and learned is not None and line == learned:
+        reads_keys = typed.keys or typed.pasting  # zsh shows a paste at its end
+        if returned and not reads_keys and typed.raw <= stream.shell_returned_raw and learned is not None and line == learned:
             typed.clear()  # a program read the keys, and the shell is back at its prompt
             return
         if not has_marks or terminal.shell_in_foreground() is False:
             self._refuse_program(line)
         owners = _name(typed.owners if not typed.empty else [entered_by])
+        filled, size = typed.filled if not typed.owners else None, f" of {typed.characters} characters" if typed.filled else ""
         visible = len(line) - len(learned) if learned and line.startswith(learned) else typed.characters
-        incomplete = typed.empty
+        incomplete, interrupted = typed.empty, typed.interrupted
         if not await self._interrupt(marked):
             raise self.refusal("continuation" if incomplete else "half_typed")
+        if not await self._hooks_have_run(marked):
+            raise self.refusal("no_prompt")
+        self._refuse_typed_since(inputs)
         if incomplete:
             typed.clear()
-            terminal.post_notice(f"an incomplete command that {owners} had typed was interrupted before the next command")
+            if not interrupted:
+                terminal.post_notice(f"an incomplete command that {owners} had typed was interrupted before the next command")
         else:
-            self._cleared(visible, owners)
+            self._cleared(visible if filled is None else 0, owners)
+            if filled is not None:
+                terminal.post_notice(_TEXT_OF_SHELL_CLEARED.format(size))
+            if marked() and (prompt := stream.last_prompt) is not None and prompt.line is not None:
+                typed.fill(prompt.line, stream.raw_size)
+
+    async def clear_text_of_unmarked_zsh(self) -> None:
+        """Clear text that a zsh without marks has put into its line (`print -z`): the screen shows it behind the prompt.
+
+        A row that does not begin with the learned prompt may be a new prompt: Ctrl-C there would change `$?`.
+
+        Raises:
+            PtyctlError: BUSY if text is left.
+        """
+        terminal, typed = self._terminal, self._typed
+        for _ in range(_MAX_LINES_PUT_ASIDE):
+            learned = self._left_part(terminal.prompt.learned or "")
+            if not learned.strip() or self._left_part(terminal.last_line()).rstrip() == learned.rstrip():
+                return
+            if not await self._wait_until(self._zsh_reads, CLEAR_WAIT_S, ANSWER_S):
+                return  # it has no line editor, or another program reads
+            line = self._left_part(terminal.last_line())
+            if not line.startswith(learned) or not line.removeprefix(learned).strip():
+                return
+            inputs = typed.inputs
+            typed.fill(b"", self._stream.raw_size)
+            if not await self._interrupt(lambda: False):
+                raise self.refusal("half_typed")
+            self._refuse_typed_since(inputs)
+            typed.clear()
+            terminal.post_notice(_TEXT_OF_SHELL_CLEARED.format(""))
+        raise self.refusal("half_typed")
+
+    def _zsh_reads(self) -> bool:
+        """Return whether zsh shows that its line editor reads: it turns bracketed paste on after the prompt and the text."""
+        terminal, modes = self._terminal, self._stream.terminal_modes
+        return (
+            BRACKETED_PASTE in modes
+            and ALTERNATE_SCREENS.isdisjoint(modes)
+            and terminal.line_editor_active()
+            and terminal.shell_may_read()
+            and bool(terminal.last_line().strip())
+        )
+
+    def _left_part(self, line: str) -> str:
+        """Return a line without the prompt at the right edge (RPROMPT)."""
+        at_edge = self._terminal.width() - 1 <= len(line) <= self._terminal.width()
+        return _RIGHT_PROMPT.sub("", line) if at_edge else line
+
+    async def _hooks_have_run(self, marked: Callable[[], bool]) -> bool:
+        """Wait until zsh has reported what its hooks have put into the line; return False if it does not."""
+        stream = self._stream
+        deadline = self._terminal.now() + SLOW_PROMPT_WAIT_S
+        while stream.line_follows and marked() and stream.ended is None:
+            if self._terminal.now() >= deadline:
+                return False
+            await stream.wait(deadline)
+        return True
+
+    def _refuse_typed_since(self, inputs: int) -> None:
+        """Raise BUSY if a user typed after `UnfinishedLine.inputs` had this value: the text may be in the new line."""
+        if self._typed.inputs != inputs:
+            raise self.refusal("half_typed")
+
+    def _may_continue(self, line: str) -> bool:
+        """Whether a line that was typed ahead may be an incomplete command: a line feed follows the last prompt mark.
+
+        The first row of a prompt of two rows ends so too, but then the last line is the learned prompt, or one line was typed.
+        """
+        stream = self._stream
+        if self._typed.lines < 2 or line == self._terminal.prompt.learned:
+            return False
+        return b"\n" in stream.read_raw(stream.shell_returned_raw, stream.raw_size)
+
+    async def _left_line(self, entered_raw: int) -> bool:
+        """Return whether a marked shell has left its line after a user's Ctrl-C. fish sends no mark for the prompt then.
+
+        bash takes Ctrl-C after Escape for a part of a key of vi, keeps the line, and takes what follows for commands.
+        """
+        program = self._terminal.foreground_program()
+        if program is not None and shell_dialect(program[1]) == "fish":
+            return True
+        return await self._wait_until(lambda: self._stream.shell_returned_raw >= entered_raw, _SECOND_INTERRUPT_S)
 
     def _at_shell_prompt(self, line: str) -> bool:
         """Whether an unmarked shell shows its prompt. Unless its text is known, a line editor shows that it reads."""
@@ -243,38 +375,113 @@ class PromptGuard:
         foreground = terminal.shell_in_foreground()
         if foreground is not False:
             began_at = line if typed.empty else lines_before(self._stream, typed.raw)[-1]
-            lines = (line.startswith, line.endswith, began_at.endswith)  # the prompt may follow text that was typed before it
-            at_prompt = bool(learned and learned.strip() and any(has(learned) for has in lines))
             reads = foreground or terminal.line_editor_active()
+            # the prompt may follow text that was typed before it, and the line editor shows that text again
+            lines = (line.__contains__ if reads else line.startswith, line.endswith, began_at.endswith)
+            at_prompt = bool(learned and learned.strip() and any(has(learned) for has in lines))
             if at_prompt or (not typed.empty and terminal.prompt.match(began_at, self._profile) is not None):
+                return
+            before_text = line[: max(len(line) - typed.characters, 0)]  # a prompt that was shown after the text was typed
+            if not (typed.empty or typed.keys) and terminal.prompt.match(before_text, self._profile) is not None:
+                self._refuse_at("pager", "question")  # without echo, the removed end is not the text
                 return
             if reads and is_continuation(line, learned):
                 return
         self._refuse_at("pager", "question", "continuation")
         raise self.refusal("no_prompt" if typed.empty else "half_typed")
 
-    async def _interrupt(self, marked: Callable[[], bool]) -> bool:
-        """Press Ctrl-C, twice if necessary; whether a prompt is shown."""
-        stream, terminal = self._stream, self._terminal
-        prompts, line_feeds, learned = len(stream.prompts), stream.line_feeds, terminal.prompt.learned
-        editor_began = terminal.line_editor_began()
+    async def shell_has_read(self, marked: Callable[[], bool]) -> bool:
+        """Wait until a shell on this machine has handled all input, and reads; return False if it stays at work.
 
-        def at_prompt() -> bool:
-            if marked() and len(stream.prompts) > prompts:
+        Until then its output does not tell what it does with the last keys. Of another program nothing is known: True.
+        """
+        terminal, stream = self._terminal, self._stream
+        reads_since = terminal.now()
+        deadline = reads_since + (SLOW_PROMPT_WAIT_S if marked() else CLEAR_WAIT_S)
+        while stream.ended is None and (terminal.input_is_read() is not None or self._at_work(marked)):
+            now = terminal.now()
+            if self._at_work(marked):
+                reads_since = now + _POLL_S
+            elif now >= reads_since + _DELIVERY_S and await terminal.nothing_more():
                 return True
+            if now >= deadline:
+                return False
+            await stream.wait(now + _POLL_S)
+        return True
+
+    def _at_work(self, marked: Callable[[], bool]) -> bool:
+        """Return whether a shell is known to handle input, or to run a function of its prompt."""
+        terminal = self._terminal
+        if marked() and not self._stream.command_begun and terminal.shell_in_foreground() is False:
+            return True
+        return terminal.shell_may_read() and terminal.input_is_read() is False
+
+    def _is_fish(self) -> bool:
+        program = self._terminal.foreground_program()
+        return program is not None and shell_dialect(program[1]) == "fish"
+
+    async def _interrupt(self, marked: Callable[[], bool]) -> bool:
+        """Press Ctrl-C, twice if necessary; return whether the shell has answered with a prompt, and reads there.
+
+        bash takes the first one after Escape in vi mode for a part of a key, and zsh only closes a search with it.
+        """
+        gate, terminal = self._terminal.gate, self._terminal
+        if self._typed.pasting and self._is_fish():  # it ignores Ctrl-C within a paste
+            wakeups = terminal.wakeups()
+            await gate.write(PASTE_END, SYSTEM)  # Ctrl-C discards what is not read
+            await self._wait_for_shell(
+                lambda: terminal.wakeups() != wakeups and not self._at_work(marked), CLEAR_WAIT_S, marked
+            )
+        for wait_s in (_SECOND_INTERRUPT_S, CLEAR_WAIT_S):
+            answered = self._answer_to_interrupt(marked, is_last=wait_s == CLEAR_WAIT_S)
+            await gate.write(ETX, SYSTEM)
+            if await self._wait_for_shell(answered, wait_s, marked):
+                return await self.shell_has_read(marked)
+        return False
+
+    def _answer_to_interrupt(self, marked: Callable[[], bool], *, is_last: bool) -> Callable[[], bool]:
+        """Return a condition: the shell has answered a Ctrl-C that is pressed now with a prompt.
+
+        bash and zsh send the mark of that prompt. Nothing else proves it: they may show the keys before it late. fish sends no
+        mark for it, and shows nothing at an empty line; it may only close a search with the first one.
+        """
+        stream, terminal = self._stream, self._terminal
+        prompts, line_feeds, wakeups = stream.prompts.count, stream.line_feeds, terminal.wakeups()
+        editor_began, is_fish = terminal.line_editor_began(), self._is_fish()
+
+        def answered() -> bool:
             line = terminal.last_line()
+            if marked() and is_fish:
+                is_new = stream.line_feeds > line_feeds
+                is_empty = is_new or line == terminal.prompt.learned or is_last
+                has_reacted = is_new or wakeups != terminal.wakeups()
+                return is_empty and has_reacted and not self._at_work(marked) and terminal.line_editor_active()
+            if marked():
+                mark = stream.last_prompt if stream.prompts.count > prompts else None
+                is_quiet = terminal.now() >= stream.last_data + SETTLE_S  # a trap may have changed the status
+                return mark is not None and (mark.status == _INTERRUPTED_STATUS or is_quiet)
             # zsh closes a search without a line feed
             is_new = stream.line_feeds > line_feeds or (terminal.line_editor_began() and not editor_began)
-            return is_new and (line == learned if marked() else self._at_shell_prompt(line))
+            return is_new and self._at_shell_prompt(line)
 
-        for wait_s in (_SECOND_INTERRUPT_S, CLEAR_WAIT_S):
-            await terminal.gate.write(ETX, SYSTEM)
-            if await self._wait_until(at_prompt, wait_s):
+        return answered
+
+    async def _wait_for_shell(self, holds: Callable[[], bool], wait_s: float, marked: Callable[[], bool]) -> bool:
+        """Wait until a condition holds; beyond `wait_s` as long as the shell is at work.
+
+        Another Ctrl-C would interrupt the functions of the prompt that answers this one.
+        """
+        stream, terminal, begin, line_feeds = self._stream, self._terminal, self._terminal.now(), self._stream.line_feeds
+        while stream.ended is None:
+            if holds() and await terminal.nothing_more():
                 return True
-            # fish sends no mark for a prompt after Ctrl-C, and an empty line editor need not show a new one
-            if marked() and (stream.line_feeds > line_feeds or terminal.last_line() == learned):
-                return True
-        return marked() and terminal.line_editor_active()
+            if terminal.now() >= begin + wait_s:
+                reacts = marked() and terminal.input_is_read() is None and stream.line_feeds > line_feeds
+                limit_s = SLOW_PROMPT_WAIT_S if self._at_work(marked) else CLEAR_WAIT_S if reacts else wait_s
+                if terminal.now() >= begin + limit_s:
+                    return False
+            await stream.wait(terminal.now() + _POLL_S)
+        return False
 
     # Both
 

@@ -6,24 +6,23 @@ import re
 from collections.abc import Iterator
 
 from ptyctl.core.echo import echo_end
-from ptyctl.core.renderer import render_line
+from ptyctl.core.renderer import EXAMINED_LINE_BYTES, render_line
 from ptyctl.platforms import DeviceProfile
+from ptyctl.session.io.prompt import host_name
 from ptyctl.session.io.terminal_state import TerminalState
 
-from .exchange import text_behind_prompt
+from .exchange import may_rename, text_behind_prompt
 from .output_end import only_blank_or_above, skip_log_lines
 from .pager import AnsweredPager
 
-#: Limits of the echo of a line, and of the log lines behind a prompt.
+#: Limit of the echo of a line.
 _ECHO_BYTES = 256 * 1024
+#: How a line editor erases the prompt before it prints a log line.
+_ERASED = re.compile(rb"\r\x1b\[0?[JK]")
 #: A prompt directly below the echo is within this many bytes.
 _ANSWER_BYTES = 4096
 #: The request for text is in this many bytes at the end of the output.
 _REQUEST_BYTES = 512
-#: The device's name in a prompt ends before its mode, or its last character.
-_NAME = re.compile(r".[^(>#$%\]]*")
-#: Such a command may change the prompt to one that ends like the old one.
-_RENAMES = re.compile(r"(?i)name|identity|commit")
 
 
 class TypedLine:
@@ -31,7 +30,7 @@ class TypedLine:
 
     `output` and `spool_output` are the raw and spool offsets behind the echo, None until the echo is complete.
     `pager` is the pager that was answered last. `prompt_looked_for`: nothing was received since `find_buried_prompt` was
-    called.
+    called. `renames`: the line may change the host name in the prompt.
     """
 
     def __init__(self, terminal: TerminalState, profile: DeviceProfile, line: str, *, only_line: bool) -> None:
@@ -42,7 +41,7 @@ class TypedLine:
         self.prompt_looked_for = False
         self._line, self._only_line = line, only_line
         self.pager = AnsweredPager(terminal)
-        self._renames = _RENAMES.search(line) is not None
+        self.renames = may_rename(line)
         self._terminal, self._profile = terminal, profile
         self._prompt = terminal.last_line()
         self._spool, self._spool_held = stream.spool_end, stream.normaliser.held
@@ -50,6 +49,10 @@ class TypedLine:
         self._received = self.raw
         self._buried_prompt: int | None = None
         self._end_mark: int | None = None
+        #: The lines before this raw offset were examined for erased prompts.
+        self._followed = 0
+        #: Where the prompt that only log lines follow was shown first, and its text.
+        self._erased_prompt: tuple[int, str] | None = None
 
     def end_mark_received(self, raw: int) -> None:
         """A shell has sent the mark that ends the line's command, at this raw offset."""
@@ -64,6 +67,8 @@ class TypedLine:
         self.prompt_looked_for = False
         if self.output is None and stream.line_feeds != self._line_feeds:
             self._find_echo_end()
+        if self.output is not None and self._profile.log_lines:
+            self._follow_erased_prompts()
         return True
 
     def _find_echo_end(self) -> None:
@@ -94,9 +99,9 @@ class TypedLine:
         prompt = self._terminal.prompt
         if line == prompt.learned:
             return line
-        if not self._terminal.gate.unfinished_line.empty and self._names_device(line):
+        if not self._terminal.unfinished_line.empty and self._names_device(line):
             line = line.removesuffix(text_behind_prompt(self._terminal, self._profile, line))
-        before = "" if self._renames else prompt.text_before(line)
+        before = "" if self.renames else prompt.text_before(line)
         return line[len(before) :]
 
     def prompt_follows_echo(self) -> bool:
@@ -113,8 +118,8 @@ class TypedLine:
 
     def _names_device(self, line: str) -> bool:
         """Whether the line begins with the device's name, as the prompt before did."""
-        name = _NAME.match(self._prompt)
-        return line.startswith(name.group() if name else self._prompt)
+        host = host_name(self._prompt)
+        return host_name(line) == host if host else line.startswith(self._prompt)
 
     def output_end(self) -> int:
         """The raw offset where the prompt at the end begins, including the line above that belongs to it."""
@@ -127,7 +132,40 @@ class TypedLine:
             return end + max(raw_line.rfind(prompt.encode()), 0)
         if self._buried_prompt is not None and self._only_log_between(self._buried_prompt, end):
             end = self._buried_prompt
+        elif self._profile.log_lines:
+            end = self._first_erased_prompt(prompt, end)
         return self._with_line_above(end) if self._profile.above else end
+
+    def _first_erased_prompt(self, prompt: str, end: int) -> int:
+        """Where this prompt was shown first, if the device has only erased it since for log lines, as readline does."""
+        self._follow_erased_prompts()
+        erased = self._erased_prompt
+        return erased[0] if erased is not None and erased[1] == prompt and self._followed == end else end
+
+    def _follow_erased_prompts(self) -> None:
+        """Examine the received lines, each once: a flood of log lines may take any number of bytes."""
+        stream = self._terminal.stream
+        begin = self._followed = max(self._followed, self.output or 0)
+        data = stream.read_raw(begin, stream.raw_size)
+        if self._erased_prompt is None:
+            first = _ERASED.search(data)
+            skipped = data.rfind(b"\n", 0, first.start() if first is not None else len(data)) + 1
+            begin, data = begin + skipped, data[skipped:]
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._erased_prompt = self._erased_prompt_at(line, begin)
+            begin += len(line) + 1
+        self._followed = begin if len(rest) <= EXAMINED_LINE_BYTES else begin + len(rest)
+
+    def _erased_prompt_at(self, line: bytes, begin: int) -> tuple[int, str] | None:
+        """Return the erased prompt, and where it was shown first, after a line that begins at a raw offset."""
+        known, erased = self._erased_prompt, _ERASED.search(line)
+        if (known is None and erased is None) or not self._profile.is_log_line(render_line(line.rstrip(b"\r"))):
+            return None
+        if erased is None:
+            return known  # several log lines may follow an erased prompt
+        prompt = render_line(line[: erased.start()])
+        return known if known is not None and known[1] == prompt else (begin, prompt)
 
     def _with_line_above(self, prompt: int) -> int:
         lines = self._lines_back(prompt)
@@ -157,7 +195,9 @@ class TypedLine:
         behind = text.removeprefix(prompt.learned) if prompt.learned else text
         if len(behind) < len(text) and self._profile.is_log_line(behind.lstrip()):
             return begin
-        return begin if has_log and prompt.match(text, self._profile) is not None else None
+        certainty = prompt.match(text, self._profile)
+        known = certainty is not None and (certainty != "other_host" or self.renames)
+        return begin if has_log and known else None
 
     def _only_log_between(self, prompt: int, end: int) -> bool:
         """Whether only log lines follow a buried prompt, up to the one that was shown again."""

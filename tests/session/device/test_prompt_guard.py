@@ -20,13 +20,13 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.platforms import Platforms
 from ptyctl.session.calls.exec import execute
-from ptyctl.session.calls.mode_change import change_mode
+from ptyctl.session.calls.mode_change import change_mode, save
 from ptyctl.session.clients import lock_owner
 from ptyctl.session.device.prompt_guard import PromptGuard
 from ptyctl.session.device.prompt_wait import wait_for_prompt
 from ptyctl.session.io.gate import SYSTEM, Writer
 from ptyctl.session.session import Session
-from tests.session.device.oracle_console import LONG, PROMPT, RELOAD, OracleConsole
+from tests.session.device.oracle_console import LONG, RELOAD, OracleConsole
 from tests.session.scripted_session import PATIENCE_MS, connect_session, split_at, write_to
 
 FAMILY = Platforms().get("cisco_ios")
@@ -41,9 +41,9 @@ async def console(device: OracleConsole, *, learned: bool = True) -> AsyncIterat
         fields = {"session_type": "console", "device_id": "c", "platform": "cisco_ios", "expect": FAMILY.expect()}
         session = await connect_session(Path(folder), device, **fields)
         session.set_platform(FAMILY)
-        device.feed(PROMPT.encode())
+        device.feed(device.prompt.encode())
         if learned:
-            session.prompt.learn(PROMPT)
+            session.prompt.learn(device.prompt)
         try:
             yield session
         finally:
@@ -149,6 +149,19 @@ def test_mode_change_on_half_typed_text_clears_it() -> None:
             assert await change_mode(session, "config", Writer("b")) == "config"
             assert session.notices.take("b") == [CLEARED]
             assert (device.text, device.executed) == ("", [])
+
+    run_virtually(run())
+
+
+def test_save_on_half_typed_text_clears_it() -> None:
+    async def run() -> None:
+        device = OracleConsole(prompt="SW1#")
+        async with console(device) as session:
+            await type_as(session, "a", HALF)
+            await take_lock(session, "b")
+            await save(session, Writer("b"))
+            assert session.notices.take("b") == [CLEARED]
+            assert (device.text, device.executed) == ("", ["write memory"])
 
     run_virtually(run())
 
@@ -277,6 +290,33 @@ def test_text_typed_before_the_shell_shows_its_prompt_is_cleared(tmp_path: Path)
         await PromptGuard(session.terminal, session.profile()).clear_shell_line(lambda: False)
         assert session.terminal.gate.unfinished_line.untouched
         assert session.take_notices("b") == [CLEARED.replace("13", "3")]
+        await session.close(force=True)
+
+    run_virtually(run())
+
+
+def test_exec_is_refused_if_a_user_types_while_the_line_is_cleared(tmp_path: Path) -> None:
+    """What is typed after Ctrl-C is in the new line."""
+
+    async def run() -> None:
+        typing = list[asyncio.Task[object]]()
+
+        def hear(data: bytes) -> bytes:
+            if data == b"\x03":
+                typing.append(asyncio.create_task(write_to(session, data="x", task_id="a")))
+                return b"^C\r\n# "
+            return b""
+
+        shell = MemoryChannel(hear)
+        session = await connect_session(tmp_path, shell)
+        session.prompt.learn("# ")
+        shell.feed(b"# ")
+        await write_to(session, data="tru", task_id="a")
+        with pytest.raises(PtyctlError) as caught:
+            await PromptGuard(session.terminal, session.profile()).clear_shell_line(lambda: False)
+        assert (caught.value.code, caught.value.details) == (ErrorCode.BUSY, {"reason": "half_typed"})
+        assert typing
+        assert not session.terminal.gate.unfinished_line.empty
         await session.close(force=True)
 
     run_virtually(run())
