@@ -5,7 +5,7 @@ CLI engine uses, `mode_graph.py` finds paths between modes, `detection.py` recog
 The package imports `ptyctl.api` and `ptyctl.core` only.
 """
 
-from .detection import Detection, Verdict
+from .detection import DetectedFamily, Detection
 from .device_profile import UNKNOWN_DEVICE, DeviceProfile, ShownPrompt
 from .loader import COMMON, Platforms, common
 from .mode_graph import ModeGraph, ModeStep
@@ -15,6 +15,7 @@ __all__ = [
     "COMMON",
     "UNKNOWN_DEVICE",
     "CommandSequence",
+    "DetectedFamily",
     "Detection",
     "DeviceProfile",
     "ModeGraph",
@@ -24,6 +25,5 @@ __all__ = [
     "QuestionAnswer",
     "SecretName",
     "ShownPrompt",
-    "Verdict",
     "common",
 ]

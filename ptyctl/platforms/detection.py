@@ -10,12 +10,12 @@ from .platform import Platform, Sign
 
 #: Likelihood factor of a family whose prompts do not fit, or whose own command printed nothing known.
 _MISMATCH = 0.02
-#: A verdict of at least this certainty is acted upon.
+#: A family of at least this certainty is acted upon.
 SURE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DetectedFamily:
     """`family` is None if no sign was found. `certainty` is 0..1; `why` describes the signs found."""
 
     family: str | None
@@ -28,7 +28,7 @@ class Verdict:
 
 
 class Detection:
-    """Collects output in chunks of any size; `verdict` may be asked at any time. Only complete lines count."""
+    """Collects output in chunks of any size; `result` may be asked at any time. Only complete lines count."""
 
     def __init__(self, platforms: Mapping[str, Platform]) -> None:
         """`platforms` are the candidates by name; those without signs are ignored."""
@@ -58,12 +58,12 @@ class Detection:
                 shares[command] = shares.get(command, 0.0) + share
         return max(shares, key=lambda command: shares[command]) if shares else None
 
-    def verdict(self) -> Verdict:
+    def result(self) -> DetectedFamily:
         """The likeliest family; an unknown family is a candidate, too."""
         shares = self._shares()
         best = max(shares, key=lambda name: shares[name], default=None)
         why = tuple(words for words, _ in self._found(best)) if best is not None else ()
-        return Verdict(best, shares[best], why) if best is not None and why else Verdict(None, 0.0)
+        return DetectedFamily(best, shares[best], why) if best is not None and why else DetectedFamily(None, 0.0)
 
     def _shares(self) -> dict[str, float]:
         """The probability of each family; the remainder to 1 is that of an unknown family."""

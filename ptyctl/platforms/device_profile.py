@@ -32,6 +32,8 @@ QUESTION = Pattern.of(
 )
 #: Text that may be a question in other words: "Repeat count [5]: ", "Source filename []?".
 POSSIBLE_QUESTION = Pattern.of(r"\S[^\n]{0,200}[:?] {0,2}$")
+#: The begin of a pager: some show their keys behind it, as "next page: Space".
+_PAGER_BEGIN = Pattern.of(r"(?i)^\s*-{2,} ?\(?more\b")
 #: The key that goes to the end of a half-typed line; the platform's key to clear the line deletes what precedes the cursor.
 END_OF_LINE = "\x05"
 #: Errors of a platform are searched for in the event loop in a text of this size.
@@ -168,13 +170,16 @@ class DeviceProfile:
         """Whether a line is a question that needs a person."""
         return bool(line.strip()) and (any_matches(self.questions, line) or any_matches(self.confirmations, line))
 
+    @lru_cache(maxsize=64)  # noqa: B019 - as above; before each command the line is mostly the same prompt
     def asks_password(self, line: str) -> bool:
         """Whether a line asks for a password."""
         return bool(line.strip()) and any_matches(self.passwords, line)
 
+    @lru_cache(maxsize=64)  # noqa: B019 - as above
     def may_ask(self, line: str) -> bool:
-        """Whether a line may be a question, judged by its last character only."""
-        return POSSIBLE_QUESTION.matches(line) and not self.is_log_line(line)
+        """Whether a line may be a question, judged by its last character: not a log line, nor the begin of a pager."""
+        pager = _PAGER_BEGIN.matches(line) and not QUESTION.matches(line)
+        return POSSIBLE_QUESTION.matches(line) and not pager and not self.is_log_line(line)
 
     def is_log_line(self, line: str) -> bool:
         return any_matches(self.log_lines, line)

@@ -46,7 +46,7 @@ class Platforms:
         return name in self._users
 
     def get(self, name: str) -> Platform:
-        """A platform by its name.
+        """Return the platform with a name.
 
         Raises:
             PtyctlError: UNSUPPORTED for an unknown name; INVALID_ARGUMENT for a faulty file, naming the field.

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.platforms import Detection, Platforms, Verdict
+from ptyctl.platforms import DetectedFamily, Detection, Platforms
 
 PLATFORMS = Platforms().all()
 
@@ -57,13 +57,13 @@ def pieces(text: str, cuts: list[int]) -> list[str]:
     return [text[begin:end] for begin, end in itertools.pairwise(places)]
 
 
-def whole(family: str) -> Verdict:
+def whole(family: str) -> DetectedFamily:
     banner, prompt, output = DEVICES[family]
     detection = Detection(PLATFORMS)
     detection.banner(banner)
     detection.prompt(["", prompt])
     detection.output(PLATFORMS[family].detect.command or "", output)
-    return detection.verdict()
+    return detection.result()
 
 
 def test_examples_cover_every_family_with_signs() -> None:
@@ -71,37 +71,37 @@ def test_examples_cover_every_family_with_signs() -> None:
 
 
 @pytest.mark.parametrize("family", DEVICES)
-def test_verdict_on_complete_output_is_sure(family: str) -> None:
-    verdict = whole(family)
-    assert verdict.family == family
-    assert verdict.sure
-    assert any(words.startswith("the answer to ") for words in verdict.why)
+def test_detection_on_complete_output_is_sure(family: str) -> None:
+    detected = whole(family)
+    assert detected.family == family
+    assert detected.sure
+    assert any(words.startswith("the answer to ") for words in detected.why)
 
 
 @given(st.sampled_from(sorted(DEVICES)), st.lists(st.integers(0, 500), max_size=8))
-def test_verdict_is_independent_of_chunk_boundaries(family: str, cuts: list[int]) -> None:
+def test_result_is_independent_of_chunk_boundaries(family: str, cuts: list[int]) -> None:
     banner, prompt, output = DEVICES[family]
     detection = Detection(PLATFORMS)
     sure = []
     for piece in pieces(banner, cuts):
         detection.banner(piece)
-        sure.append(detection.verdict())
+        sure.append(detection.result())
     detection.prompt([prompt])
     for piece in pieces(output, cuts):
         detection.output(PLATFORMS[family].detect.command or "", piece)
-        sure.append(detection.verdict())
-    assert {verdict.family for verdict in sure if verdict.sure} <= {family}
-    assert detection.verdict() == whole(family)
+        sure.append(detection.result())
+    assert {detected.family for detected in sure if detected.sure} <= {family}
+    assert detection.result() == whole(family)
 
 
 @pytest.mark.parametrize("family", DEVICES)
-def test_incomplete_line_does_not_change_verdict(family: str) -> None:
+def test_incomplete_line_does_not_change_result(family: str) -> None:
     text = DEVICES[family][2]
     for cut in range(len(text)):
         begun, ended = Detection(PLATFORMS), Detection(PLATFORMS)
         begun.output("show version", text[:cut])
         ended.output("show version", text[: text.rfind("\n", 0, cut) + 1])
-        assert begun.verdict() == ended.verdict()
+        assert begun.result() == ended.result()
 
 
 @pytest.mark.parametrize("family", DEVICES)
@@ -111,38 +111,38 @@ def test_suggested_commands_lead_to_family(family: str) -> None:
     detection = Detection(PLATFORMS)
     detection.prompt([prompt])
     asked: list[str] = []
-    while not detection.verdict().sure and (command := detection.command()) is not None:
+    while not detection.result().sure and (command := detection.command()) is not None:
         asked.append(command)
         detection.output(command, output if command == PLATFORMS[family].detect.command else "what?\n")
-    assert detection.verdict().family == family
+    assert detection.result().family == family
     assert len(asked) <= 2
     assert len(set(asked)) == len(asked)
 
 
 def test_prompt_of_many_families_is_not_sure() -> None:
     detection = Detection(PLATFORMS)
-    assert detection.verdict() == Verdict(None, 0.0)
+    assert detection.result() == DetectedFamily(None, 0.0)
     detection.prompt(["core#"])
-    assert not detection.verdict().sure
+    assert not detection.result().sure
     assert detection.command() == "show version"
 
 
 def test_prompt_that_does_not_fit_overrides_banner() -> None:
     detection = Detection(PLATFORMS)
     detection.banner("Hewlett-Packard Enterprise Development LP\n")
-    taken = detection.verdict()
+    taken = detection.result()
     detection.prompt(["vyos@r1:~$ "])
     assert taken.family == "hp_comware"
-    assert detection.verdict().family != "hp_comware"
+    assert detection.result().family != "hp_comware"
 
 
 def test_unknown_output_of_own_command_lowers_certainty() -> None:
     detection = Detection(PLATFORMS)
     detection.prompt(["Router>"])
-    taken = detection.verdict()
+    taken = detection.result()
     detection.output("show version", "Eh?\n")
     assert taken.family == "cisco_ios"
-    assert detection.verdict().certainty < taken.certainty / 5
+    assert detection.result().certainty < taken.certainty / 5
 
 
 def test_unknown_device_has_no_family() -> None:
@@ -151,26 +151,26 @@ def test_unknown_device_has_no_family() -> None:
     detection.prompt(["frob::>>"])
     for command in ("show version", "display version"):
         detection.output(command, "Eh?\n")
-    assert detection.verdict().family is None
+    assert detection.result().family is None
 
 
 def test_sign_in_output_of_another_command_counts() -> None:
     detection = Detection(PLATFORMS)
     detection.prompt(["user@host:~$ "])
     detection.output("show version", "bash: show: command not found\n")
-    assert detection.verdict().family == "linux"
-    assert detection.verdict().why == (
+    assert detection.result().family == "linux"
+    assert detection.result().why == (
         "the prompt has 'user@host:~$ '",
         "the answer to 'show version' has 'bash: show: command not found'",
     )
 
 
 @given(st.text(max_size=200), st.lists(st.text(max_size=40), max_size=3), st.text(max_size=200))
-def test_any_text_has_a_verdict(banner: str, prompt: list[str], output: str) -> None:
+def test_any_text_has_a_result(banner: str, prompt: list[str], output: str) -> None:
     detection = Detection(PLATFORMS)
     detection.banner(banner)
     detection.prompt(prompt)
     detection.output("show version", output)
-    verdict = detection.verdict()
-    assert 0 <= verdict.certainty <= 1
-    assert (verdict.family is None) == (not verdict.why)
+    detected = detection.result()
+    assert 0 <= detected.certainty <= 1
+    assert (detected.family is None) == (not detected.why)

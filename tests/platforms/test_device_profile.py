@@ -56,6 +56,14 @@ def test_default_pagers_reject_other_lines(line: str) -> None:
     assert not UNKNOWN_DEVICE.pager(line)
 
 
+@pytest.mark.parametrize(
+    ("line", "may_ask"),
+    [("-- MORE --, next page:", False), ("--- more secrets: password: ", True), ("Repeat count [5]: ", True)],
+)
+def test_begin_of_pager_is_no_question_unless_it_asks(line: str, may_ask: bool) -> None:
+    assert UNKNOWN_DEVICE.may_ask(line) is may_ask
+
+
 def test_override_of_prompt_replaces_the_default() -> None:
     profile = UNKNOWN_DEVICE.with_overrides(prompt=r"^ts-\d+: $")
     assert profile.is_prompt("ts-1: ")

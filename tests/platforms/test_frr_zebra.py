@@ -74,7 +74,7 @@ def log_in(vty: Vty, password: str) -> LoginAction:
         if action.kind == "secret":
             vty.type(password)
         elif not vty.more():
-            return login.closed()
+            return login.closed(vty.shown())
 
 
 def walk(vty: Vty, source: str, target: str, enable: str) -> ShownPrompt:
@@ -102,8 +102,8 @@ def test_banner_alone_identifies_frr(vty: Vty) -> None:
         assert vty.more()
     detection = Detection(PLATFORMS.all())
     detection.banner(vty.shown())
-    assert detection.verdict().sure
-    assert detection.verdict().family == "frr"
+    assert detection.result().sure
+    assert detection.result().family == "frr"
 
 
 def test_login_and_path_through_all_modes(vty: Vty, zebra: Zebra) -> None:

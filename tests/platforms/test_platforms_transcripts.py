@@ -45,7 +45,7 @@ class TranscriptSession:
         for _ in range(50):
             action = login.heard(self.shown.text())
             if action.kind == "wait":
-                action = login.closed() if self.device.closed else login.silent(self.shown.text())
+                action = login.closed(self.shown.text()) if self.device.closed else login.silent(self.shown.text())
             if action.kind in ("done", "failed"):
                 return action
             text = action.text

@@ -124,7 +124,7 @@ class TestTours:
         outputs = {step.line: step.output for step in transcript.steps()}
         assert command is not None
         detection.output(command, _SEQUENCE.sub("", outputs[command]))
-        assert (detection.verdict().family, detection.verdict().sure) == (transcript.platform, True)
+        assert (detection.result().family, detection.result().sure) == (transcript.platform, True)
 
     @pytest.mark.parametrize("seed", [1, 2])
     async def test_replay_is_complete_however_it_is_split(self, name: str, seed: int) -> None:

@@ -10,7 +10,9 @@ from pydantic import SecretStr
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.platforms import Platform, QuestionAnswer, SecretName
+from ptyctl.session.io.errors import from_channel
 from ptyctl.session.io.terminal_state import ANSWER_S, SETTLE_S, TerminalState
+from transports.errors import ReceiverFailed
 
 from .exchange import Exchange
 from .login_dialog import Expected, LoginAction, LoginDialog, LoginLayer
@@ -125,8 +127,10 @@ class _Login:
             return action
         if end == "silence":
             return self._dialog.silent(self._exchange.output())
+        if isinstance(self._stream.ended, ReceiverFailed):
+            raise from_channel(self._stream.ended)
         if self._stream.ended is not None:
-            return self._dialog.closed()
+            return self._dialog.closed(self._exchange.output())
         what = f"no prompt was shown within {self._credentials.timeout_s:g} s"
         return self._dialog.timed_out(self._exchange.output(), what)
 

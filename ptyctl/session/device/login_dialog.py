@@ -9,6 +9,7 @@ from typing import Literal
 from ptyctl.api.errors import ErrorCode
 from ptyctl.platforms import ModeGraph, Platform, QuestionAnswer, SecretName
 from ptyctl.platforms.pattern import Pattern, any_matches
+from ptyctl.platforms.platform import LoginPatterns
 
 from .output_end import classify
 
@@ -122,15 +123,15 @@ class CredentialPrompts:
 
     def has_failure(self, lines: Sequence[str]) -> bool:
         """Whether a line is the message of a refused login."""
-        return any(any_matches(self._layer.platform.login.failures, line) for line in lines)
+        return any(any_matches(self._patterns.failures, line) for line in lines)
 
     def expects_password(self, line: str) -> bool:
         """Whether a line asks for the password of the username that was sent last."""
-        return self._sent == "username" and any_matches(self._layer.platform.login.password, line)
+        return self._sent == "username" and any_matches(self._patterns.password, line)
 
     def answer(self, lines: Sequence[str]) -> LoginAction | None:
         """The answer, if the last line asks for a username or a password. `lines`: all lines since the last answer."""
-        login = self._layer.platform.login
+        login = self._patterns
         if any_matches(login.password, lines[-1]):
             return self._send("password", lines)
         return self._send("username", lines) if any_matches(login.username, lines[-1]) else None
@@ -143,6 +144,10 @@ class CredentialPrompts:
     @property
     def _layer(self) -> LoginLayer:
         return self._layers[self._at]
+
+    @property
+    def _patterns(self) -> LoginPatterns:
+        return self._layer.platform.login
 
     def _send(self, what: Literal["username", "password"], lines: Sequence[str]) -> LoginAction:
         if self._sent == "password" and self._is_next_layer(lines):
@@ -161,7 +166,7 @@ class CredentialPrompts:
         self._sent, self._checked = what, True
         if what == "username":
             self._usernames += 1
-            return LoginAction("username", self._layer.platform.login.username_suffix, layer=self._at)
+            return LoginAction("username", self._patterns.username_suffix, layer=self._at)
         return LoginAction("secret", secret="password", layer=self._at)
 
     def _is_next_layer(self, lines: Sequence[str]) -> bool:
@@ -237,12 +242,14 @@ class LoginDialog:
             why = f"{what}, and did not answer {self.credentials.last_prompt!r}"
         return _failed(ErrorCode.CONNECT_TIMEOUT, why, prompt, "log in by hand, or allow more time for the connection")
 
-    def closed(self) -> LoginAction:
+    def closed(self, output: str) -> LoginAction:
         """The failure if the far end closes before the login is done."""
         if self.credentials.last_prompt:
             return self.credentials.refused("the far end closed the line; it last asked")
-        why = "the far end closed the line before it asked for a login"
-        return _failed(ErrorCode.CONNECT_FAILED, why, "", "try again later")
+        why, prompt = "the far end closed the line before it asked for a login", _last_text(self._unanswered(output)).strip()
+        if prompt:
+            why = f"{why}; the last line is {prompt!r}"
+        return _failed(ErrorCode.CONNECT_FAILED, why, prompt, "try again later")
 
     def _unanswered(self, output: str) -> list[str]:
         """The lines that were not answered yet. A CR repaints the line that was answered: that is no new prompt."""

@@ -13,11 +13,11 @@ from .device_cli import CommandResult, DeviceCli
 #: The longest silence while a device saves or commits.
 SAVE_SILENCE_S = 45.0
 #: Called before each command with it; raises PtyctlError if the caller may not type it.
-Check = Callable[[str], object]
+CheckCommand = Callable[[str], object]
 
 
-async def walk(cli: DeviceCli, target: str, check: Check) -> ShownPrompt:
-    """Go to a mode by the fewest transitions; the prompt there.
+async def walk(cli: DeviceCli, target: str, check: CheckCommand) -> ShownPrompt:
+    """Move the device to a mode by the fewest transitions; return the prompt there.
 
     Raises:
         PtyctlError: UNSUPPORTED for an unknown mode, listing the known ones; AUTH_FAILED for a secret that was refused or is
@@ -41,7 +41,7 @@ async def walk_home(cli: DeviceCli) -> ShownPrompt:
     return shown
 
 
-async def save(cli: DeviceCli, check: Check) -> tuple[ShownPrompt, str]:
+async def save(cli: DeviceCli, check: CheckCommand) -> tuple[ShownPrompt, str]:
     """Save the configuration, and commit it in a mode where it must be; the prompt shown then, and the device's output.
 
     Raises:
@@ -64,7 +64,7 @@ async def save(cli: DeviceCli, check: Check) -> tuple[ShownPrompt, str]:
     return result.shown, "\n".join(output).strip("\n")
 
 
-async def _save_sequence(cli: DeviceCli, shown: ShownPrompt, check: Check) -> CommandSequence:
+async def _save_sequence(cli: DeviceCli, shown: ShownPrompt, check: CheckCommand) -> CommandSequence:
     """The save commands, once the device is in a mode that accepts them."""
     sequences, modes = cli.platform.save, cli.platform.modes
     here = next((one for one in sequences if not one.modes or shown.mode in one.modes), None)
@@ -86,11 +86,13 @@ async def _save_sequence(cli: DeviceCli, shown: ShownPrompt, check: Check) -> Co
     )
 
 
-async def _take_step(cli: DeviceCli, step: ModeStep, check: Check) -> ShownPrompt:
+async def _take_step(cli: DeviceCli, step: ModeStep, check: CheckCommand) -> ShownPrompt:
     way = f"on the way from mode {step.source} to {step.target}"
     for command in step.transition.commands:
         check(command)
-        result = await cli.run(command, step.transition.dialog, enter=step.transition.enter, quit_pager=True)
+        result = await cli.run(
+            command, step.transition.dialog, enter=step.transition.enter, quit_pager=True, target=step.target
+        )
         if result.shown is None:
             raise await _stopped(cli, result, way)
     assert result.shown is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from ptyctl.platforms import COMMON, Detection, Platform, Platforms, Verdict
+from ptyctl.platforms import COMMON, DetectedFamily, Detection, Platform, Platforms
 from ptyctl.session.io.terminal_state import TerminalState
 
 from .device_cli import DeviceCli
@@ -24,9 +24,9 @@ async def load_platform(platforms: Platforms, name: str) -> Platform:
     return await asyncio.to_thread(platforms.get, name)
 
 
-def detect_by_banner(terminal: TerminalState, platforms: Platforms) -> Verdict:
-    """The verdict on the output so far."""
-    return _with_banner(terminal, platforms).verdict()
+def detect_by_banner(terminal: TerminalState, platforms: Platforms) -> DetectedFamily:
+    """The family that the output so far suggests."""
+    return _with_banner(terminal, platforms).result()
 
 
 def any_platform(platforms: Platforms) -> Platform:
@@ -39,29 +39,29 @@ def any_platform(platforms: Platforms) -> Platform:
     return common.model_copy(update={"login": common.login.model_copy(update=update)})
 
 
-async def detect(terminal: TerminalState, platforms: Platforms, cli: DeviceCli) -> Verdict:
+async def detect(terminal: TerminalState, platforms: Platforms, cli: DeviceCli) -> DetectedFamily:
     """Detect the family at a settled prompt of `cli`; all output before it is the banner."""
     stream = terminal.stream
     detection = _with_banner(terminal, platforms)
     detection.prompt(lines_before(stream, stream.raw_size))
     for _ in range(_MAX_COMMANDS):
         command = detection.command()
-        if detection.verdict().sure or command is None:
+        if detection.result().sure or command is None:
             break
         result = await cli.run(command, quit_pager=True)
         detection.output(command, "".join(f"{line}\n" for line in result.lines))
         if result.shown is None:
             await cli.leave_question()
             break
-    return detection.verdict()
+    return detection.result()
 
 
-def format_verdict(verdict: Verdict) -> str:
+def format_detected(detected: DetectedFamily) -> str:
     """The family, its certainty, and the reasons."""
-    if verdict.family is None:
+    if detected.family is None:
         return "platform auto: no sign of a family was found, generic is used; name the platform if you know it"
-    found = f"{verdict.family}, {verdict.certainty:.0%} sure ({'; '.join(verdict.why)})"
-    return f"platform auto: {found}" if verdict.sure else f"platform auto: perhaps {found}: generic is used"
+    found = f"{detected.family}, {detected.certainty:.0%} sure ({'; '.join(detected.why)})"
+    return f"platform auto: {found}" if detected.sure else f"platform auto: perhaps {found}: generic is used"
 
 
 def _with_banner(terminal: TerminalState, platforms: Platforms) -> Detection:

@@ -178,7 +178,7 @@ def log_in(
         if action.kind == "wait" and console.more():
             continue
         if action.kind == "wait":
-            action = dialog.closed() if console.closed else dialog.silent(console.shown)
+            action = dialog.closed(console.shown) if console.closed else dialog.silent(console.shown)
         if action.kind in ("done", "failed"):
             return action, actions
         actions.append(action)

@@ -101,6 +101,12 @@ def test_wrong_password_before_the_line_is_closed_fails_with_last_prompt() -> No
     assert "closed the line; it last asked 'Password:'" in last.why
 
 
+def test_line_that_is_closed_before_the_login_fails_with_its_last_line() -> None:
+    last, actions = log_in(Console([]), dialog("cisco_ios"))
+    assert (last.kind, last.code, last.prompt, actions) == ("failed", ErrorCode.CONNECT_FAILED, "Connection closed.", [])
+    assert last.why == "the far end closed the line before it asked for a login; the last line is 'Connection closed.'"
+
+
 @pytest.mark.parametrize("asks", [("Password: ",), ("host login: ", "Password: ")], ids=len)
 def test_wrong_password_is_typed_once(asks: tuple[str, ...]) -> None:
     login = dialog("linux", username=len(asks) > 1)

@@ -43,7 +43,7 @@ class Desk:
         self._take(self.console.start())
 
     def log_in(self, login: LoginDialog, answers: list[dict[str, str]]) -> LoginAction:
-        """`answers`: username and password of each layer."""
+        """Log in. `answers`: username and password of each layer."""
         for _ in range(60):
             action = login.heard(self.shown.text())
             if action.kind == "wait":
