@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal
 
 Dialect = Literal["posix", "zsh", "fish"]
@@ -38,6 +39,7 @@ _SUDO_OPTIONS_WITH_VALUE = "ugpCcDRrThtU"
 _SUDO_SHELL_OPTIONS = "is"
 
 
+@lru_cache(maxsize=64)  # each command asks about the same few programs
 def shell_dialect(program: str) -> Dialect | None:
     """Return the dialect of the shell at this path, or None if it is not a known shell."""
     return _SHELLS.get(program.rpartition("/")[2].lstrip("-"))

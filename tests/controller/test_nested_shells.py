@@ -96,7 +96,7 @@ async def test_shell_typed_by_write_in_unmarked_shell_is_tracked(open_session: O
     outer = await open_session(command=words, shell_integration="off", env={"PS1": "outer$ "})
     assert (await outer.exec("true", timeout_ms=PATIENCE_MS)).done_reason == "marker"
     begin = (await write(outer, data=f"export PS1='nested$ '; {command}\n")).next_cursor
-    await read(outer, cursor=begin, until_regex="\nnested\\$ $", timeout_ms=PATIENCE_MS)
+    assert (await read(outer, cursor=begin, until_regex=r"(?m)^nested\$ $", timeout_ms=PATIENCE_MS)).matched
     for code in (3, 0):
         reply = await outer.exec(f"echo $0; (exit {code})", timeout_ms=PATIENCE_MS)
         name = command.removeprefix("exec ").split()[0]
@@ -107,7 +107,7 @@ async def test_program_typed_by_write_in_unmarked_shell_gets_no_command(open_ses
     shell = await open_session(shell_integration="off")
     await shell.exec("true", timeout_ms=PATIENCE_MS)
     begin = (await write(shell, data="python3 -qc \"input('in> ')\"\n")).next_cursor
-    await read(shell, cursor=begin, until_regex="\nin> $", timeout_ms=PATIENCE_MS)
+    assert (await read(shell, cursor=begin, until_regex="(?m)^in> $", timeout_ms=PATIENCE_MS)).matched
     for _ in range(2):  # not even once the entered line has been answered
         with refused(ErrorCode.BUSY, "nothing was typed"):
             await shell.exec("echo hi", timeout_ms=PATIENCE_MS)

@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from fixtures.servers.programs import require_program
+from ptyctl import files
 from ptyctl.api.handle import SessionHandle
-from ptyctl.session.io import memory_file
 from tests.controller.marked_shells import blocks, in_each
 from tests.controller.session_calls import Open
 
@@ -25,7 +25,7 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the files, instead of /dev/shm."""
     folder = tmp_path / "memory"
     folder.mkdir()
-    monkeypatch.setattr(memory_file, "_SHARED_MEMORY", folder)
+    monkeypatch.setattr(files, "_SHARED_MEMORY", folder)
     return folder
 
 

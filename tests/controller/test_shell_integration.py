@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from pathlib import Path
 
 import pytest
 
 from fixtures.home import create_home
 from fixtures.servers.programs import require_program
+from ptyctl.api import WatchRequest
 from ptyctl.api.handle import SessionHandle
+from ptyctl.core.screen import ScreenModel
 from tests.controller.session_calls import PATIENCE_MS, Open, read
 
 
@@ -136,7 +139,7 @@ async def test_user_startup_files_are_read(open_session: Open, tmp_path: Path) -
         )
         reply = await handle.exec("greet")
         assert (reply.stdout, reply.exit_code, reply.done_reason) == ("hello\n", 0, "marks"), program
-        await read(handle, cursor="0", until_idle_ms=400, timeout_ms=PATIENCE_MS)
+        assert (await read(handle, cursor="0", until_regex="mine> $", timeout_ms=PATIENCE_MS)).matched, program
         assert ((await read(handle, mode="tail")).chunk or "").endswith("mine> "), program
         assert (await handle.exec("env | grep -E 'PTYCTL_(NONCE|NORC|HOOKS|ZDOTDIR)'")).stdout == ""
 
@@ -163,3 +166,28 @@ async def test_history_of_a_shell_with_marks_has_no_wrapper(
         assert (await shell.exec(cmd, timeout_ms=PATIENCE_MS)).done_reason == "marks"
     lines = (await shell.exec(history, timeout_ms=PATIENCE_MS)).stdout.splitlines()
     assert [line for line in lines if line.strip() != history] == kept
+
+
+@pytest.mark.parametrize(
+    ("shell", "typed"),
+    [
+        ("bash", ["echo one", " ${__ptyctl:-eval} 'for i in 1; do echo $i; done'"]),
+        ("zsh", ["echo one", " ${__ptyctl:-eval} 'for i in 1; do echo $i; done'"]),
+        ("fish", [" eval 'echo one'", " eval 'for i in 1; echo $i; end'"]),
+    ],
+    indirect=["shell"],
+)
+async def test_observer_of_a_shell_with_marks_sees_at_most_one_word_before_a_command(
+    shell: SessionHandle, typed: list[str]
+) -> None:
+    loop = typed[1].split("'")[1]
+    for cmd in ("echo one", loop):
+        assert (await shell.exec(cmd, timeout_ms=PATIENCE_MS)).done_reason == "marks"
+    watch = shell.controller.watch(WatchRequest.of({"session_id": shell.session_id}))
+    observed = ScreenModel(120, 40)
+    observed.feed(b64decode((await anext(watch)).data_b64 or ""))
+    await watch.aclose()
+    rows = [row.rstrip() for row in observed.snapshot().rows if row.strip()]
+    prompt = rows[0].removesuffix(typed[0])
+    assert "eval" not in prompt
+    assert rows[:4] == [f"{prompt}{typed[0]}", "one", f"{prompt}{typed[1]}", "1"]  # the next prompt may be missing yet

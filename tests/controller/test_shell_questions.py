@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+from pathlib import Path
+
 import pytest
 
+from ptyctl.api.errors import ErrorCode
 from ptyctl.api.handle import SessionHandle
-from tests.controller.session_calls import PATIENCE_MS, write
+from tests.controller.session_calls import PATIENCE_MS, Open, refused, write
 
 
 @pytest.fixture(params=["marks", "marker"])
@@ -50,3 +55,34 @@ async def test_response_answers_before_the_question_is_reported(bash: SessionHan
     rules = [{"match": r"\[y/N\] $", "send": "y\n"}]
     reply = await bash.exec("read -p 'Continue? [y/N] ' a; echo $a", responses=rules, timeout_ms=PATIENCE_MS)
     assert (reply.exit_code, reply.done_reason in ("marks", "marker")) == (0, True)
+
+
+async def answer_password_before_a_slow_prompt(bash: SessionHandle, fifo: Path) -> None:
+    """Run a command that asks for a password; the prompt after it waits for a line in the fifo."""
+    os.mkfifo(fifo)
+    await bash.exec("true")
+    slow = f"PROMPT_COMMAND='read -r _ < {fifo}; PROMPT_COMMAND='"
+    asked = await bash.exec(f"{slow}; read -s -p 'Password: ' a", timeout_ms=PATIENCE_MS)
+    assert asked.done_reason == "question"
+    await write(bash, data="secret-1\n", sensitive=True)
+    assert (await bash.wait(asked.block_id)).done_reason == "marker"
+
+
+async def test_command_after_a_password_waits_for_the_prompt_that_follows_its_question(
+    open_session: Open, tmp_path: Path
+) -> None:
+    """Without echo the question and the prompt are in one line, and the command's end is reported before the prompt."""
+    bash = await open_session(shell_integration="off")
+    await answer_password_before_a_slow_prompt(bash, tmp_path / "fifo")
+    run = asyncio.create_task(bash.exec("echo after", timeout_ms=PATIENCE_MS))
+    await asyncio.wait({run}, timeout=0.1)  # it is refused at once, or waits
+    await asyncio.to_thread((tmp_path / "fifo").write_text, "\n")
+    assert (await run).stdout == "after\n"
+
+
+async def test_command_after_a_password_without_a_prompt_is_refused(open_session: Open, tmp_path: Path) -> None:
+    bash = await open_session(shell_integration="off")
+    await answer_password_before_a_slow_prompt(bash, tmp_path / "fifo")
+    with refused(ErrorCode.BUSY, "a question waits"):
+        await bash.exec("echo after", timeout_ms=PATIENCE_MS)
+    await asyncio.to_thread((tmp_path / "fifo").write_text, "\n")

@@ -83,10 +83,10 @@ def _as_word(text: str) -> str:
 
 async def _type_and_wait(terminal: TerminalState, profile: DeviceProfile, line: str, writer: Writer) -> bool:
     """Type a line; return whether a prompt mark follows. The prompt after the mark is shown then."""
-    stream, before = terminal.stream, len(terminal.stream.prompts)
+    stream, before = terminal.stream, terminal.stream.prompts.count
     deadline = terminal.now() + PROBE_WAIT_S
     await terminal.gate.type(line + "\n", writer)
-    while len(stream.prompts) == before:
+    while stream.prompts.count == before:
         if stream.ended is not None or terminal.now() >= deadline:
             return False
         await stream.wait(deadline)

@@ -33,7 +33,7 @@ async def probe_shell(
 ) -> ProbedShell:
     """Probe the program at whose prompt the terminal is.
 
-    An arithmetic echo is typed: only a POSIX shell prints the sum, and fish prints an error of its own. A second line shows
+    An arithmetic echo is typed: only a POSIX shell prints the sum, and fish prints an error. A second line shows
     whether the private OSC sequence passes through, or the ASCII form is needed. With `reinstall`, a shell that has lost its
     prompt hooks installs them again.
     """
@@ -41,12 +41,12 @@ async def probe_shell(
     line, sum_text = shell_probe(left, right)
     if reinstall:
         line = f" {FUNCTION}_install 2>/dev/null;{line}"
-    prompts = len(terminal.stream.prompts)
+    prompts = terminal.stream.prompts.count
     dialect = _dialect(await output_of(terminal, profile, line, writer), sum_text)
     if dialect is None:
         return ProbedShell(None, "no POSIX shell answered here")
     marker = Marker(nonce, dialect)
-    if len(terminal.stream.prompts) > prompts:
+    if terminal.stream.prompts.count > prompts:
         return ProbedShell(marker)
     marks: list[PlacedMark] = []
     unsubscribe = terminal.stream.subscribe(PlacedMark, marks.append)

@@ -17,5 +17,7 @@ function __ptyctl_postexec --on-event fish_postexec
 end
 set -g __ptyctl_status 0
 function __ptyctl_prompt --on-event fish_prompt
-    __ptyctl_send P $__ptyctl_status '' (string escape --style=url -- $PWD)
+    set -l keys ''
+    contains -- "$fish_key_bindings" '' fish_default_key_bindings; or set keys ',vi'
+    __ptyctl_send P $__ptyctl_status $keys (string escape --style=url -- $PWD)
 end

@@ -1,7 +1,7 @@
 # The marks of bash 5.1 and later; their format is in ptyctl/core/marks.py. A local shell sources this file. Into a remote shell it
 # is typed without comments and indentation. The nonce is set before. Each of the two hooks installs the other one again if the user
 # has removed it.
-__ptyctl_hook= __ptyctl_empty= __ptyctl_count=0 __ptyctl_ran=0 __ptyctl_pwd= __ptyctl_cwd= __ptyctl_unheard=2\>/dev/null
+__ptyctl_hook= __ptyctl_empty= __ptyctl_keys= __ptyctl_count=0 __ptyctl_ran=0 __ptyctl_pwd= __ptyctl_cwd= __ptyctl_unheard=2\>/dev/null
 [[ $- != *r* ]] || __ptyctl_unheard= # a restricted shell allows no redirection
 # A function of the user's may have the name of a builtin: choose the words that print a mark, and that evaluate a command (in
 # `__ptyctl`). declare sets no attribute here; it reports whether the function exists.
@@ -28,18 +28,39 @@ __ptyctl_place() {
     __ptyctl_cwd=${head%?}$code$rest
   done
 }
+# Finds the keys that submit another line than the one that is shown, in all keymaps: macros with Enter (from inputrc), and commands.
+# `!` reports keys that are not known.
+__ptyctl_find_keys() {
+  local line kind map
+  [[ -o emacs || -o vi ]] || return 0
+  while IFS= read -r line; do
+    if [[ $line == [sx] ]]; then kind=$line
+    elif [[ $line == \"* && ( $kind == x || $line == *\\C-[jm]* || $line == *\\[rn]* ) ]]; then __ptyctl_add_key "$kind" "$line"
+    fi
+  done <<<"$(for map in emacs vi-insert vi-command; do $__ptyctl_do printf 's\n'; $__ptyctl_do bind -m $map -s; $__ptyctl_do printf 'x\n'; $__ptyctl_do bind -m $map -X; done)"
+  [[ $kind ]] || __ptyctl_keys+=%0A!
+}
+__ptyctl_add_key() {
+  local line=${2//%/%25}
+  line=%0A$1${line//;/%3B}
+  [[ $__ptyctl_keys != *"$line" ]] || return 0
+  if ((${#__ptyctl_keys} + ${#line} < 4000)); then __ptyctl_keys+=$line
+  elif [[ $__ptyctl_keys != *%0A! ]]; then __ptyctl_keys+=%0A!
+  fi
+}
 # The last prompt command; bash restores $? for each of them. It returns 0: otherwise `set -e` would end the shell, except for a
 # command before && or ||. Without user commands it also sends the end mark, in the same write. An assignment to PROMPT_COMMAND
 # replaces the first command, so the first hook is installed again.
 # HISTIGNORE keeps a command that is typed as a word after `__ptyctl` out of the history.
 __ptyctl_prompt() {
-  local status=$? now=${EPOCHREALTIME/[.,]/} end=
+  local status=$? now=${EPOCHREALTIME/[.,]/} end= keys=$__ptyctl_keys
   [[ $- != *[xeu]* ]] || { local - ; set +xeu; }
   __ptyctl_choose
   [[ $PWD == "$__ptyctl_pwd" ]] || __ptyctl_place
+  [[ ! -o vi ]] || keys=vi$keys
   ((__ptyctl_ran)) && end=$'\e]7717;'"$__ptyctl_nonce;$((++__ptyctl_count));E;$status"$'\a' __ptyctl_ran=0
   $__ptyctl_do printf '%s\e]7717;%s;%s;P;%s;%s;%s\a' \
-    "$end" "$__ptyctl_nonce" "$((++__ptyctl_count))" "$status" "${now%???}" "$__ptyctl_cwd"
+    "$end" "$__ptyctl_nonce" "$((++__ptyctl_count))" "$status" "${now%???}${keys:+,$keys}" "$__ptyctl_cwd"
   ((${#PROMPT_COMMAND[@]} < 2)) || [[ ${PROMPT_COMMAND[0]-} == '{ __ptyctl_ended'* ]] || __ptyctl_put_first "${PROMPT_COMMAND[0]-}"
   [[ ${PS0-} == *'${__ptyctl_nonce}'* ]] || __ptyctl_put_ps0
   [[ ${HISTIGNORE-} == *__ptyctl* ]] || HISTIGNORE=${HISTIGNORE:+$HISTIGNORE:}'*__ptyctl*'
@@ -56,5 +77,7 @@ __ptyctl_install() {
   ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 501)) || return 0
   __ptyctl_hook='{ __ptyctl_prompt; } '$__ptyctl_unheard
   PROMPT_COMMAND[9999]=$__ptyctl_hook
+  __ptyctl_choose
+  __ptyctl_find_keys
   [[ ${PS0-} == *'${__ptyctl_nonce}'* ]] || __ptyctl_put_ps0
 }
