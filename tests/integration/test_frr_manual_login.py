@@ -73,10 +73,10 @@ async def test_lines_stop_at_first_error(session: SessionHandle) -> None:
 
 async def test_one_enter_makes_one_prompt(session: SessionHandle) -> None:
     cursor = (await session.key("enter")).next_cursor
-    reply = await session.read(cursor=cursor, until_idle_ms=300)
-    assert reply.chunk == "\nR1# "
+    assert (await session.read(cursor=cursor, until_regex="# $")).chunk == "\nR1# "
     await session.write("\n")
-    assert (await session.read(until_idle_ms=300)).chunk == "\nR1# "
+    assert (await session.read(until_regex="# $")).chunk == "\nR1# "
+    assert (await session.read(until_idle_ms=300)).chunk == ""
 
 
 async def test_third_wrong_password_closes_connection(controller: LocalController, zebra: Zebra) -> None:

@@ -19,9 +19,9 @@ from tests.integration.test_ssh_exec import target
 
 EVERYTHING = {"max_output_bytes": 1_000_000, "timeout_ms": PATIENCE_MS}
 ROWS = (10, 24, 40)
-#: A log line, as vtysh prints it; also an error of the kernel that another zebra of these tests has caused.
+#: A log line of any priority, as vtysh prints it.
 LOG_LINE = re.compile(
-    r"(?m)^(?:\d{4}-\d\d-\d\d [\d:.]+ \[(?:NTFY|ERR!)\] \w+: .*|\d+ log messages from \w+ lost \(vtysh reading too slowly\))\n"
+    r"(?m)^(?:\d{4}-\d\d-\d\d [\d:.]+ \[[A-Z!]{4}\] \w+: .*|\d+ log messages from \w+ lost \(vtysh reading too slowly\))\n"
 )
 
 
@@ -84,25 +84,27 @@ def vtysh(sshd: OpenSshServer, daemon: Zebra, **more: Any) -> dict[str, Any]:
 async def test_log_lines_during_commands_are_not_in_output(
     controller: LocalController, sshd: OpenSshServer, zebra: Zebra, bgpd: Zebra
 ) -> None:
-    """`terminal monitor` while two other sessions run commands that are logged. FRR 8.4 supports it only in vtysh."""
+    """`terminal monitor` while two other sessions run commands that are logged.
+
+    FRR 8.4 supports it only in vtysh, which prints log lines at its prompt.
+    """
     async with await SessionHandle.open(controller, **vtysh(sshd, bgpd)) as session:
         whole = (await session.exec("show version")).stdout
         for line in ("configure terminal", "log commands", "end", "terminal monitor"):
             assert (await session.exec(line)).done_reason == "prompt"
-        log_lines, begin = 0, session.cursor
+        begin = session.cursor
         async with logged_in(controller, zebra) as one, logged_in(controller, bgpd) as other:
             floods = [asyncio.create_task(log_continuously(other_session)) for other_session in (one, other)]
-            for _ in range(60):
-                reply = await session.exec("show version", **EVERYTHING)
-                text, count = LOG_LINE.subn("", reply.stdout)
-                assert (text, reply.done_reason) == (whole, "prompt")
-                log_lines += count
-            for flood in floods:
-                flood.cancel()
-            await asyncio.gather(*floods, return_exceptions=True)
+            try:
+                for _ in range(20):
+                    reply = await session.exec("show version", **EVERYTHING)
+                    assert (reply.stdout, reply.done_reason) == (whole, "prompt")
+            finally:
+                for flood in floods:
+                    flood.cancel()
+                await asyncio.gather(*floods, return_exceptions=True)
         seen = await session.read(cursor=begin, until_idle_ms=200, timeout_ms=PATIENCE_MS, max_bytes=1_000_000)
-        assert log_lines, "no output contained a log line"
-        assert len(LOG_LINE.findall(seen.chunk or "")) > 100
+        assert LOG_LINE.search(seen.chunk or "")
 
 
 async def log_continuously(session: SessionHandle) -> None:

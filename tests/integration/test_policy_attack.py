@@ -36,6 +36,8 @@ command = ["denyme*"]
 decision = "deny"
 reason = "it records itself"
 """
+#: A shell prints a mark that reports a macro with harmless text on Enter.
+FORGED_MARK = """printf '\\e]7717;%s;99999;P;0;0,%%0As"\\\\C-m": "true\\\\C-m";/\\a' "$__ptyctl_nonce"\ndenyme\n"""
 #: What a shell may run as the denied command, once Enter is pressed, or completes or recalls.
 TEXTS = (
     *("denyme", "denyme x", "\\denyme", "'den'yme", 'd""enyme', "den\\\nyme", "de?yme"),
@@ -125,6 +127,10 @@ TEXTS = (
         "den\x1b/",
         "den\x1b\x1b",
     ),
+    # a macro of a start-up file
+    *("\x14", "true;\x14", "x\x15\x14", "sleep 0.2\n\x14", "echo a\x14", "den\t\x14", "sh\n\x14", "bash --norc\n\x14"),
+    FORGED_MARK,
+    *("true\x1bv", "set -o vi\ntrue\x1b\x03v", "cat\n\x14", "\x1b[200~\x14\x1b[201~", "\x16\x14\x14"),
     # programs and the shell below
     *(
         "less /etc/hosts\n!denyme",
@@ -183,7 +189,9 @@ class Shell:
         script.chmod(0o755)
         (folder / "policy.toml").write_text(POLICY)
         (folder / "history").write_text("true\ndenyme old\ntrue 2\n")
-        (folder / ".zshrc").write_text("bindkey -e; HISTSIZE=99; PS1='$ '; fc -R\n")
+        (folder / ".zshrc").write_text("bindkey -e; bindkey -s '^T' 'denyme^M'; HISTSIZE=99; PS1='$ '; fc -R\n")
+        if name in ("bash", "zsh"):  # the others do not report the macros of a bash that is started in them
+            (folder / ".inputrc").write_text('"\\C-t": "denyme\\n"\n')
         history = folder / "fish"
         (history / "generated_completions").mkdir(parents=True)  # see fixtures/home.py
         (history / "fish_history").write_text("- cmd: denyme old\n  when: 1\n")

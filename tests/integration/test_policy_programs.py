@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import string
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -66,8 +67,8 @@ PROGRAMS = {
     "vim inserted text": (("vim", "-u", "NONE", "-N"), r"~", "isecret\x1b:secret"),
     "less shell command": (("less", "/etc/passwd"), r":", "!touch FORBIDDEN"),
     "python": (("python3", "-q"), r">>> ", "secret = 1"),
-    "cat": (("cat",), r"", "secret"),
-    "line for the shell below": (("sleep", "60"), r"", "touch FORBIDDEN"),
+    "cat": (("cat", "/etc/passwd", "-"), r"root:", "secret"),
+    "line for the shell below": (("tail", "-n", "+1", "-f", "/etc/passwd"), r"root:", "touch FORBIDDEN"),
 }
 
 
@@ -96,6 +97,17 @@ tty.setcbreak(0)
 print("menu:", flush=True)
 while key := os.read(0, 1):
     print("<" + key.decode() + ">", end="", flush=True)
+"""
+#: Shows a prompt, waits for the file `go`, and then reads a line key by key into the file `line`.
+EDITOR = """#!/usr/bin/env python3
+import os, tty
+print("db> ", end="", flush=True)
+open("go").close()
+tty.setcbreak(0)
+line = b""
+while not line.endswith(b"\\n"):
+    line += os.read(0, 1)
+open("line", "wb").write(line)
 """
 #: A program of this name that asks for a password, and runs its arguments.
 SUDO = """#!/bin/sh
@@ -138,12 +150,24 @@ async def test_line_typed_into_a_program_is_judged_there(policed: Controller, tm
     async with await SessionHandle.open(policed, protocol="local", command=BASH, cwd=str(tmp_path)) as shell:
         await shell.exec("true", timeout_ms=PATIENCE_MS)
         await write(shell, data="secret=1\n")  # at the prompt, the rule for programs does not apply
-        await write(shell, data=f"{command}\n", until_regex=shown or command, timeout_ms=PATIENCE_MS)
+        await write(shell, data=f"{command}\n", until_regex=shown, timeout_ms=PATIENCE_MS)
         await shell.screen(until_idle_ms=200, timeout_ms=PATIENCE_MS)
         await write(shell, data=keys)
         error = await refusal_of(shell, data="\n")
         assert error.details["rules"] in (["made"], ["secret"])
         assert not (tmp_path / "FORBIDDEN").exists()
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+async def test_command_that_escape_runs_in_the_compatible_mode_of_vim_is_judged(
+    policed: Controller, tmp_path: Path, ahead: bool
+) -> None:
+    command = f"{require_program('vim', 'vim')} -u NONE -C\n"
+    async with await SessionHandle.open(policed, protocol="local", command=BASH, cwd=str(tmp_path)) as shell:
+        await shell.exec("true", timeout_ms=PATIENCE_MS)
+        if not ahead:
+            await write(shell, data=command, until_regex="~", timeout_ms=PATIENCE_MS)
+        await refusal_of(shell, data=f"{command if ahead else ''}:!touch FORBIDDEN\x1b")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
@@ -160,16 +184,139 @@ async def test_key_that_submits_in_the_command_mode_of_vi_is_judged(
         assert not (tmp_path / "FORBIDDEN").exists()
 
 
+#: More macros than a shell reports.
+MANY_MACROS = (
+    "".join(f'"\\C-x{key}": "echo {key * 100}\\r"\n' for key in string.ascii_letters) + '"\\C-t": "touch FORBIDDEN\\r"\n'
+)
+#: Start-up files with bindings, and keys that then run a command which a rule denies.
+BOUND = {
+    "vi mode of inputrc": ("bash", ".inputrc", "set editing-mode vi\n", "true\x1bv"),
+    "vi mode of inputrc, behind Ctrl-C": ("bash", ".inputrc", "set editing-mode vi\n", "true\x1b\x03v"),
+    "vi mode of inputrc, later": ("bash", ".inputrc", "set editing-mode vi\n", "true\x1b0v"),
+    "macro of inputrc": ("bash", ".inputrc", '"\\C-t": "touch FORBIDDEN\\r"\n', "\x14"),
+    "end of a line of inputrc": ("bash", ".inputrc", '"\\e[15~": " FORBIDDEN\\n"\n', "touch\x1b[15~"),
+    "command of bashrc": ("bash", ".bashrc", "bind -x '\"\\C-t\": touch FORBIDDEN'\n", "\x14"),
+    "last of many macros of inputrc": ("bash", ".inputrc", MANY_MACROS, "\x14"),
+    "macro in the command mode of vi": ("bash", ".inputrc", 'set keymap vi-command\n"K": "itouch FORBIDDEN\\r"\n'
+                                        "set editing-mode vi\n", "\x1bK"),
+    "macro of zshrc": ("zsh", ".zshrc", "bindkey -s '^T' 'touch FORBIDDEN^M'\n", "\x14"),
+    "vi mode of zshrc": ("zsh", ".zshrc", "bindkey -v\nautoload -U edit-command-line; zle -N edit-command-line\n"
+                         "bindkey -M vicmd v edit-command-line\n", "true\x1bv"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOUND)
+async def test_key_that_a_start_up_file_has_bound_is_judged(policed: Controller, tmp_path: Path, name: str) -> None:
+    shell, file, text, keys = BOUND[name]
+    (tmp_path / file).write_text(text)
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\ntouch FORBIDDEN\n")
+    editor.chmod(0o755)
+    env = {"HOME": str(tmp_path), "ZDOTDIR": str(tmp_path), "VISUAL": str(editor), "EDITOR": str(editor), "PS1": "$ "}
+    command = (require_program(shell, shell),)
+    async with await SessionHandle.open(policed, protocol="local", command=command, cwd=str(tmp_path), env=env) as session:
+        await session.exec("true", timeout_ms=PATIENCE_MS)
+        with pytest.raises(PtyctlError) as caught:
+            await write_each(session, keys)
+        assert caught.value.code is ErrorCode.POLICY_DENIED
+        assert (await session.exec("echo a", timeout_ms=PATIENCE_MS)).stdout == "a\n"
+        assert not (tmp_path / "FORBIDDEN").exists()
+
+
+async def test_key_that_bash_has_bound_is_judged_in_a_dash_that_runs_in_it(policed: Controller, tmp_path: Path) -> None:
+    (tmp_path / ".inputrc").write_text('"\\C-t": "touch FORBIDDEN\\r"\n')
+    env = {"HOME": str(tmp_path), "PS1": "$ "}
+    async with await SessionHandle.open(policed, protocol="local", command=("bash",), cwd=str(tmp_path), env=env) as session:
+        await session.exec("true", timeout_ms=PATIENCE_MS)
+        start = f"PS1='dash> ' {require_program('dash', 'dash')}\n"
+        await write(session, data=start, until_regex="(?m)^dash> $", timeout_ms=PATIENCE_MS)
+        for keys in ("\x14", "touch FORBIDDEN\n", "true\x14\n", "true; touch FORBIDDEN\n"):
+            with pytest.raises(PtyctlError) as caught:
+                await write_each(session, keys)
+            assert caught.value.code is ErrorCode.POLICY_DENIED, keys
+        assert (await session.exec("echo again", timeout_ms=PATIENCE_MS)).stdout == "again\n"
+        assert not (tmp_path / "FORBIDDEN").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("bindkey -s '^T' 'touch FORBIDDEN^M'", "\x14"),
+        ("bindkey -v; bindkey -s -M vicmd K 'itouch FORBIDDEN^M'", "\x1bK"),
+    ],
+)
+async def test_key_of_zsh_that_a_sourced_file_has_bound_is_judged(
+    policed: Controller, tmp_path: Path, text: str, keys: str
+) -> None:
+    (tmp_path / "later").write_text(text)
+    (tmp_path / ".zshrc").write_text("PS1='$ '\n")
+    command, env = (require_program("zsh", "zsh"),), {"HOME": str(tmp_path), "ZDOTDIR": str(tmp_path)}
+    async with await SessionHandle.open(policed, protocol="local", command=command, cwd=str(tmp_path), env=env) as session:
+        await session.exec(". ./later", timeout_ms=PATIENCE_MS)
+        with pytest.raises(PtyctlError) as caught:
+            await write_each(session, keys)
+        assert caught.value.code is ErrorCode.POLICY_DENIED
+        assert (await session.exec("echo *", timeout_ms=PATIENCE_MS)).stdout.split()[:1] == ["later"]
+
+
+@pytest.mark.parametrize("counter", ["$((__ptyctl_count + 9))", "999999999999"])
+async def test_forged_report_of_a_macro_on_enter_does_not_hide_the_line(
+    policed: Controller, tmp_path: Path, counter: str
+) -> None:
+    forge = f"""printf '\\e]7717;%s;%s;P;0;0,%%%%0As"\\\\C-m": "true\\\\C-m";/\\a' "$__ptyctl_nonce" "{counter}\""""
+    env = {"HOME": str(tmp_path), "PS1": "$ "}
+    async with await SessionHandle.open(policed, protocol="local", command=("bash",), cwd=str(tmp_path), env=env) as session:
+        await session.exec(forge, timeout_ms=PATIENCE_MS)
+        with pytest.raises(PtyctlError) as caught:
+            await write_each(session, "touch FORBIDDEN\r")
+        assert caught.value.code is ErrorCode.POLICY_DENIED
+        assert not (tmp_path / "FORBIDDEN").exists()
+
+
+async def test_word_moves_and_v_in_a_shell_without_vi_mode_need_no_approval(policed: Controller, tmp_path: Path) -> None:
+    env = {"HOME": str(tmp_path), "PS1": "$ "}
+    async with await SessionHandle.open(policed, protocol="local", command=("bash",), cwd=str(tmp_path), env=env) as session:
+        await session.exec("true", timeout_ms=PATIENCE_MS)
+        await write_each(session, "cho val\x1bb\x01e\x1bf\x1bfvv\n")
+        assert (await session.screen(until_regex="(?m)^valvv", timeout_ms=PATIENCE_MS)).matched
+
+
+async def test_v_behind_escape_is_not_typed_where_the_mode_of_the_editor_is_not_known(
+    policed: Controller, tmp_path: Path
+) -> None:
+    (tmp_path / ".inputrc").write_text("set editing-mode vi\n")
+    env = {"HOME": str(tmp_path), "PS1": "$ "}
+    async with await SessionHandle.open(policed, protocol="local", command=("dash",), cwd=str(tmp_path), env=env) as session:
+        await session.exec("true", timeout_ms=PATIENCE_MS)
+        await write(session, data="bash --norc\n")
+        await write(session, data="echo begun\n", until_regex="(?m)^begun", timeout_ms=PATIENCE_MS)
+        with pytest.raises(PtyctlError) as caught:
+            await write_each(session, "true\x1b0v")
+        assert (caught.value.code, caught.value.details["reason"]) == (ErrorCode.POLICY_DENIED, "unreadable")
+
+
 @asynccontextmanager
 async def shell_in(controller: Controller, folder: Path) -> AsyncIterator[SessionHandle]:
     """A shell in a folder, at its prompt; the programs of the folder are found first."""
-    for name, text in (("menu", MENU), ("sudo", SUDO), ("note", NOTE)):
+    for name, text in (("menu", MENU), ("editor", EDITOR), ("sudo", SUDO), ("note", NOTE)):
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
     env = {"PATH": f"{folder}:/usr/bin:/bin", "PS1": "$ "}
     async with await SessionHandle.open(controller, protocol="local", command=BASH, cwd=str(folder), env=env) as shell:
         await shell.exec("true", timeout_ms=PATIENCE_MS)
         yield shell
+
+
+@asynccontextmanager
+async def shell_on(protocol: str, controller: Controller, folder: Path, sshd: OpenSshServer) -> AsyncIterator[SessionHandle]:
+    """A shell of this machine in a folder, or one over SSH, at its prompt."""
+    if protocol == "local":
+        async with shell_in(controller, folder) as shell:
+            yield shell
+    else:
+        async with await SessionHandle.open(controller, **target(sshd)) as shell:
+            await shell.exec("true", timeout_ms=PATIENCE_MS)
+            yield shell
 
 
 @pytest.mark.parametrize("moves", [False, True])
@@ -183,7 +330,7 @@ async def test_first_command_runs_once_it_is_approved_unless_the_folder_changes(
         await SessionHandle.open(controller, **fields) as shell,
     ):
         held = await shell.exec(f"echo x >> {tmp_path}/held", timeout_ms=1)
-        await shell.screen(until_regex=r"(?m)[#$%>] *$", timeout_ms=PATIENCE_MS)
+        assert (await shell.screen(until_regex=r"(?m)[#$%>] *$", timeout_ms=PATIENCE_MS)).matched
         if moves:
             await shell.exec("cd /", timeout_ms=PATIENCE_MS)
         assert held.approval is not None
@@ -204,11 +351,12 @@ async def test_completion_typed_before_the_prompt_is_read_behind_it(tmp_path: Pa
     program.write_text("#!/bin/sh\ntouch ran\n")
     program.chmod(0o755)
     os.mkfifo(go)
+    (tmp_path / "begun").write_text("begun\n")
     async with controller_of(tmp_path, POLICY + rule) as controller, shell_in(controller, tmp_path) as shell:
-        await write(shell, data="cat go\n")
+        await write(shell, data="cat begun go\n", until_regex="(?m)^begun", timeout_ms=PATIENCE_MS)
         await write(shell, data="deny\t\x1b[F", until_regex=r"\^\[\[F", timeout_ms=PATIENCE_MS)
         await asyncio.to_thread(go.write_text, "")  # the shell gets what was typed once `cat` has ended
-        await shell.screen(until_regex="denyme", timeout_ms=PATIENCE_MS)
+        assert (await shell.screen(until_regex="denyme", timeout_ms=PATIENCE_MS)).matched
         error = await refusal_of(shell, data="\n")
         assert error.details["rules"] == ["word"]
         assert not (tmp_path / "ran").exists()
@@ -246,6 +394,24 @@ async def test_key_typed_before_the_program_reads_is_denied_too(tmp_path: Path) 
         await write(shell, data="\ndone\n", until_regex="(?m)^a2", timeout_ms=PATIENCE_MS)
 
 
+async def test_line_for_the_fork_of_a_shell_is_judged_as_that_of_a_program(tmp_path: Path) -> None:
+    """A program that is about to start has the name of the shell, as a subshell has."""
+    async with controller_of(tmp_path, PROGRAM_POLICY.format("deny")) as controller, shell_in(controller, tmp_path) as shell:
+        await write(shell, data="(echo be''gun; read -r x)\n", until_regex="(?m)^begun", timeout_ms=PATIENCE_MS)
+        await refusal_of(shell, data="y\n")
+
+
+async def test_key_typed_ahead_of_a_program_that_reads_keys_is_denied(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    async with controller_of(tmp_path, PROGRAM_POLICY.format("deny")) as controller, shell_in(controller, tmp_path) as shell:
+        await write(shell, data="cat go; menu\n")
+        with await asyncio.to_thread((tmp_path / "go").open, "w"):  # returns when `cat` has opened it
+            await refusal_of(shell, data="y")  # the terminal reads lines until the menu begins
+        assert (await shell.screen(until_regex="(?m)^menu:", timeout_ms=PATIENCE_MS)).matched
+        reply = await write(shell, data="q", until_regex="<q>", timeout_ms=PATIENCE_MS)
+        assert "<y>" not in str(reply.chunk)
+
+
 async def test_key_for_a_program_is_held_where_programs_ask(tmp_path: Path) -> None:
     async with controller_of(tmp_path, PROGRAM_POLICY.format("ask")) as controller, shell_in(controller, tmp_path) as shell:
         await start_menu(shell)
@@ -271,11 +437,68 @@ async def test_password_at_the_prompt_of_sudo_is_not_judged(tmp_path: Path, prog
         assert (tmp_path / "got").read_text() == f"got {SECRET}\n"
         approval_id = await pending_of(shell, data="echo x > ./held\n")
         assert "hunter2" not in str(controller.approval_requests.get(approval_id).held)
-    assert files_containing(tmp_path / "state", "hunter2") == []
+    assert files_containing(tmp_path / "state", SECRET[:14]) == []  # the base64 form of a short text is in other texts too
 
 
-#: Keys that end a program which asks for a password, or more text than it takes: a shell gets what follows.
+@pytest.mark.parametrize("integration", ["auto", "off"])
+@pytest.mark.parametrize("before", ["sudo true\n", "sud\x1b[Co true\n"], ids=["known line", "unknown line"])
+async def test_password_at_a_prompt_over_ssh_is_no_command_and_not_stored(
+    tmp_path: Path, sshd: OpenSshServer, integration: str, before: str
+) -> None:
+    (tmp_path / "sudo").write_text(SUDO)
+    (tmp_path / "sudo").chmod(0o755)
+    fields = target(sshd, shell_integration=integration)
+    policy = PROGRAM_POLICY.format("allow").replace('extends = ["off"]', 'extends = ["off"]\nunreadable = "deny"')
+    async with controller_of(tmp_path, policy) as controller, await SessionHandle.open(controller, **fields) as shell:
+        for command in (f"cd {tmp_path}; PATH=$PWD:$PATH", "true"):  # the prompt of the folder is learned
+            await shell.exec(command, timeout_ms=PATIENCE_MS)
+        await write(shell, data=before, until_regex="password for root: $", timeout_ms=PATIENCE_MS)
+        for data in (SECRET[:3], SECRET[3:], "\n"):
+            await write(shell, data=data)
+        assert (await shell.screen(until_regex=r"(?m)root: *\n(.*\n)*.*[#$%>] *$", timeout_ms=PATIENCE_MS)).matched
+        assert (tmp_path / "got").read_text() == f"got {SECRET}\n"
+        await pending_of(shell, data="echo x > ./held\n")
+    assert files_containing(tmp_path / "state", SECRET[:14]) == []
+
+
+#: Keys that end a program which asks for a password, or more text than it takes: a shell gets the rest.
 LEAVING = ["\x03", "\x1c", "\x04", "\x03" + " " * 60_000, "\n", "x" * 4090 + "; "]
+
+
+async def test_text_for_a_line_editor_that_starts_behind_its_prompt_is_judged_as_its_own(
+    tmp_path: Path, policed: Controller
+) -> None:
+    async with shell_in(policed, tmp_path) as shell:
+        os.mkfifo(tmp_path / "go")
+        await write(shell, data="editor\n", until_regex="db> $", timeout_ms=PATIENCE_MS)
+        writing = asyncio.create_task(write(shell, data="$1 FORBIDDEN;\n"))  # a shell may run any program here
+        await asyncio.to_thread((tmp_path / "go").write_text, "")
+        await writing
+        assert (await shell.screen(until_regex=r"(?m)[#$] ?$", timeout_ms=PATIENCE_MS)).matched
+        assert (tmp_path / "line").read_text() == "$1 FORBIDDEN;\n"
+
+
+@pytest.mark.parametrize("line", ["fc -s tou", "!tou", "f''c -s tou"])
+@pytest.mark.parametrize("protocol", ["local", "ssh"])
+async def test_line_of_the_history_that_the_shell_reads_behind_a_program_is_refused(
+    tmp_path: Path, policed: Controller, sshd: OpenSshServer, protocol: str, line: str
+) -> None:
+    (tmp_path / "begun").write_text("begun\n")
+    async with shell_on(protocol, policed, tmp_path, sshd) as shell:
+        # shows that it runs, and reads no input
+        reply = await write(shell, data=f"tail -f {tmp_path}/begun\n", until_regex="(?m)^begun", timeout_ms=PATIENCE_MS)
+        assert reply.matched
+        assert (await refusal_of(shell, data=f"{line}\n")).details["reason"] == "unreadable"
+        await write(shell, data=line[0])
+        assert (await refusal_of(shell, data=f"{line[1:]}\n")).details["reason"] == "unreadable"
+
+
+async def test_exclamation_mark_in_the_answer_to_a_question_over_ssh_is_text(policed: Controller, sshd: OpenSshServer) -> None:
+    async with await SessionHandle.open(policed, **target(sshd)) as shell:
+        await shell.exec("true", timeout_ms=PATIENCE_MS)
+        asks = "python3 -c 'print(input(\"Name? \"))'"
+        await write(shell, data=f"{asks}\n", until_regex=r"Name\? $", timeout_ms=PATIENCE_MS)
+        await write(shell, data="no!such\n", until_regex="(?m)^no!such", timeout_ms=PATIENCE_MS)
 
 
 async def ask_password(shell: SessionHandle, command: str = "sudo true") -> None:
@@ -322,7 +545,7 @@ async def test_answer_to_a_question_for_a_password_is_not_judged(tmp_path: Path,
         await ask_password(shell)
         reply = await answer_password(policed, shell, "old\x15touch FORBIDDEN\n")
         assert reply["ok"], reply
-        await write(shell, data="", until_regex=r"\$ $", timeout_ms=PATIENCE_MS)
+        assert (await shell.screen(until_regex=r"(?m)[#$] ?$", timeout_ms=PATIENCE_MS)).matched
         assert (tmp_path / "got").read_text() == "got touch FORBIDDEN\n"
 
 
@@ -383,6 +606,16 @@ async def test_edited_line_of_zebra_is_judged(policed: Controller, zebra: Zebra,
         assert (await device.exec("show history", timeout_ms=PATIENCE_MS)).done_reason == "prompt"
 
 
+async def test_password_typed_at_a_device_is_not_stored(policed: Controller, tmp_path: Path, zebra: Zebra) -> None:
+    auth = {"password": zebra.password}
+    where = {"protocol": "telnet", "host": zebra.host, "port": zebra.port, "platform": "frr", "auth": auth}
+    async with await SessionHandle.open(policed, **where) as device:
+        await write(device, data="enable\n", until_regex="Password: *$", timeout_ms=PATIENCE_MS)
+        await write(device, data="a-mistaken-secret\n", until_regex="Password: *$", timeout_ms=PATIENCE_MS)
+        await write(device, data=f"{zebra.enable_password}\n", until_regex="# *$", timeout_ms=PATIENCE_MS)
+    assert files_containing(tmp_path / "state", "a-mistaken-secret") == []
+
+
 @pytest.mark.parametrize("quirks", [Quirks(), Quirks(echo_repaints=True), Quirks(syslog_every=1)])
 async def test_edited_line_of_the_simulator_is_judged(policed: Controller, quirks: Quirks) -> None:
     async with switch_with(quirks, policed) as device:
@@ -390,3 +623,20 @@ async def test_edited_line_of_the_simulator_is_judged(policed: Controller, quirk
         await write(device, data="show clocc\x7f")
         await refusal_of(device, data="k\n")
         assert (await device.exec("show users", timeout_ms=PATIENCE_MS)).done_reason == "prompt"
+
+
+@pytest.mark.parametrize("protocol", ["local", "ssh"])
+async def test_response_of_an_exec_is_judged_when_it_is_sent(
+    policed: Controller, tmp_path: Path, sshd: OpenSshServer, protocol: str
+) -> None:
+    fields = target(sshd) if protocol == "ssh" else {"protocol": "local", "command": BASH}
+    asks = f"cd {tmp_path}; read -p 'Which file? ' x; echo got $x"
+    async with await SessionHandle.open(policed, **fields) as shell:
+        answered = [{"match": r"Which file\? $", "send": "harmless\n"}]
+        reply = await shell.exec(asks, responses=answered, timeout_ms=PATIENCE_MS)
+        assert reply.stdout.endswith("got harmless\n")
+        denied = [{"match": r"Which file\? $", "send": "touch FORBIDDEN\n"}]
+        reply = await shell.exec(asks, responses=denied, timeout_ms=PATIENCE_MS)
+        assert reply.done_reason == "question"
+        assert "the policy denies this text (rule made)" in " ".join(reply.notices or ())
+        assert not (tmp_path / "FORBIDDEN").exists()

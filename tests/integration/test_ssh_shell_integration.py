@@ -222,3 +222,11 @@ async def test_function_of_the_marker_is_defined_once(start: Start) -> None:
     for number in range(2):
         assert (await session.exec(f"echo {number}", timeout_ms=PATIENCE_MS)).done_reason == "marker"
     assert "".join((await session.screen()).rows or ()).count("033]7717") == 1
+
+
+async def test_text_that_zsh_puts_into_the_next_line_is_cleared_over_ssh(start: Start) -> None:
+    session = await start(*ZSH)
+    assert (await session.exec("print -z 'echo FILLED '")).done_reason == "marks"
+    reply = await session.exec("echo hi")
+    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("hi\n", 0, "marks")
+    assert reply.notices == ["text of 12 characters that the shell had put into the line was cleared before the next command"]

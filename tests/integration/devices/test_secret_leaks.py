@@ -22,7 +22,7 @@ from tests.integration.devices.switch_inventory import ENABLE, PASSWORD, SwitchI
 
 #: The password of the console server.
 PORTS = "Ein-Port-weiter-rechts"
-#: With one byte per read, a command takes several seconds.
+#: With one byte per read, a command takes seconds on a busy machine.
 EXEC_TIMEOUT_MS = 60_000
 SECRETS = (PASSWORD.encode(), ENABLE.encode(), PORTS.encode())
 
@@ -39,8 +39,9 @@ class SplittingRelay(Relay):
             while data := await source.read(self._size if limited else 65536):
                 target.write(data)
                 await target.drain()
-                if limited:
-                    await asyncio.sleep(0.0005)
+                if limited:  # the session reads in this event loop: after two iterations it has read the piece
+                    await asyncio.sleep(0)
+                    await asyncio.sleep(0)
         except ConnectionError:
             pass
         finally:
