@@ -10,9 +10,8 @@ import pytest
 
 from tests.controller.conversation import Pty
 
-pytestmark = pytest.mark.also_remote("replies of the blocks tools")
 
-
+@pytest.mark.also_remote("reply of a list")
 async def test_blocks_since_returns_each_change_once(pty: Pty) -> None:
     first = await pty.run("echo one")
     second = await pty.run("echo two")
@@ -63,6 +62,7 @@ async def test_block_text_is_rendered_as_on_a_terminal(pty: Pty, command: str, t
     assert (await pty.run(command))["text"] == text
 
 
+@pytest.mark.also_remote("text and binary data of a block")
 async def test_pages_together_are_the_whole_block(pty: Pty) -> None:
     block = await pty.run("for i in 1 2 3; do printf 'größe ☃😀 %s\\n' $i; done")
     whole = "".join(f"größe ☃😀 {n}\n" for n in (1, 2, 3))
@@ -92,6 +92,7 @@ async def test_running_block_can_be_read(pty: Pty) -> None:
     assert (page["data"].strip(), page["complete"]) == ("rest", True)
 
 
+@pytest.mark.also_remote("hits of a search")
 async def test_search_applies_each_filter(pty: Pty) -> None:
     first = await pty.run("printf 'alpha\\nbeta needle here, needle there\\n'")
     second = await pty.run("printf 'no\\nnothing\\nNEEDLE-7 ☃ needle\\n'; false")

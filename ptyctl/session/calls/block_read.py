@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import base64
 import time
+from bisect import insort
+from collections.abc import Callable
+from typing import Any
 
 from ptyctl.api.blocks import Block, BlocksGet, BlocksRead, BlocksReply, BlocksSince
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, invalid
 from ptyctl.core.echo import strip_echo, strip_prompt
 from ptyctl.core.spool import UTF8_MAX_BYTES, whole_characters
 from ptyctl.session.io.output_stream import OutputStream
+from ptyctl.session.io.time_slice import TimeSlice
 from ptyctl.session.runs.run_output import OutputRenderer
 from ptyctl.session.session import Session
 
@@ -33,7 +37,7 @@ async def blocks_since(session: Session, request: BlocksSince) -> BlocksReply:
             hint="the cursor counts rows of blocks, not bytes",
         )
     if request.last is not None:
-        items, cursor = session.blocks.all()[-request.last :], session.blocks.rows
+        items, cursor = session.blocks.last(request.last), session.blocks.rows
     else:
         items, cursor = session.blocks.since(request.cursor, request.limit)
     await session.blocks.write_outputs(items, _LISTED_BYTES)
@@ -60,20 +64,39 @@ def find_block(session: Session, block_id: str) -> Block:
     return with_current_offsets(session, block)
 
 
+async def read_blocks(session: Session, selects: Callable[[Block], bool], key: Callable[[Block], int]) -> list[Block]:
+    """Return the selected blocks as they are now, sorted by `key`. Yields to the event loop: there may be 100,000 blocks."""
+    running_id, offsets = _running(session)
+    found: list[Block] = []
+    time_slice = TimeSlice()
+    for each in session.blocks.iterate():
+        if selects(each):
+            block = each.model_copy(update=offsets) if each.block_id == running_id else each
+            if found and key(block) < key(found[-1]):
+                insort(found, block, key=key)
+            else:
+                found.append(block)
+        await time_slice.yield_if_over()
+    return found
+
+
 def with_current_offsets(session: Session, block: Block) -> Block:
     """Return a running block with the start of its output, which was unknown when the block began."""
-    run = session.runs.current
-    if run is None or run.block_id != block.block_id:
-        return block
-    stream = session.stream
-    return block.model_copy(
-        update={
-            "raw_begin": stream.raw_size if run.raw_begin is None else run.raw_begin,
-            "spool_begin": stream.spool_end if run.spool_begin is None else run.spool_begin,
-            "prompt_before": run.prompt_before if run.echoed else None,
-            "device": run.on_device or None,
-        }
-    )
+    running_id, offsets = _running(session)
+    return block.model_copy(update=offsets) if block.block_id == running_id else block
+
+
+def _running(session: Session) -> tuple[str | None, dict[str, Any]]:
+    """Return the id of the running block, and what is known by now of its start."""
+    run, stream = session.runs.current, session.stream
+    if run is None:
+        return None, {}
+    return run.block_id, {
+        "raw_begin": stream.raw_size if run.raw_begin is None else run.raw_begin,
+        "spool_begin": stream.spool_end if run.spool_begin is None else run.spool_begin,
+        "prompt_before": run.prompt_before if run.echoed else None,
+        "device": run.on_device or None,
+    }
 
 
 class BlockReader:

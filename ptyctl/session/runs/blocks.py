@@ -8,44 +8,39 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
-from typing import Any
 
-from ptyctl.api.blocks import Block
+from ptyctl.api.blocks import Block, BlockRefusal
+from ptyctl.api.errors import ErrorCode
+from ptyctl.api.model import MAX_LIST_BYTES
 from ptyctl.api.session import BlockStatus
-from ptyctl.session.io.output_stream import OutputStream
+from ptyctl.session.io.output_stream import MarksHandled, OutputStream
 from ptyctl.session.transcript.append_file import AppendFile, json_line
 from ptyctl.session.transcript.block_recovery import has_output, is_discarded, output_size, write_outputs
+from ptyctl.session.transcript.stored_blocks import RECENT_BLOCKS, BlockRow, StoredBlocks
 
 from .run import Run
 
-#: Number of blocks in memory as objects (about 3.6 KB each). Older ones are in memory as rows, or dropped if not on disk.
-RECENT_BLOCKS = 16_384
 #: Larger outputs are written in a thread.
 _THREAD_BYTES = 1 << 20
-
-#: A row of the file: the fields of a `Block` that are not None.
-BlockRow = dict[str, Any]
 
 
 class Blocks:
     """All blocks of a session, oldest first."""
 
-    def __init__(self, session_id: str, folder: Path, stream: OutputStream, rows: list[Block], max_bytes: int) -> None:
-        """Open the file. `rows` are the rows of an earlier process; `max_bytes` is the largest size of blocks.jsonl."""
+    def __init__(self, session_id: str, folder: Path, stream: OutputStream, stored: StoredBlocks, max_bytes: int) -> None:
+        """Open the file. `stored` are the blocks of an earlier process; `max_bytes` is the largest size of blocks.jsonl."""
         self._session_id = session_id
         self._output_prefix = f"{folder}/blocks/"
         self._stream = stream
         self._file = AppendFile(folder / "blocks.jsonl", max_bytes)
-        self._blocks: dict[str, Block | BlockRow | bytes] = {}  # a row until it is read
-        self._recent: deque[str] = deque()
+        self._blocks, self._recent, self._typed, self._rows = stored.blocks, stored.recent, stored.typed, stored.rows
+        self._last_seq = stored.last_seq
         self._held: dict[str, Block] = {}
-        self._last_seq = 0
-        self._rows: list[str] = []
-        for block in rows:
-            self._add(block.block_id, block.seq, block)
         self._unwritten: list[BlockRow] = []
+        stream.subscribe(MarksHandled, lambda event: self.flush())
         Path(self._output_prefix).mkdir(mode=0o700, exist_ok=True)
 
     @property
@@ -63,12 +58,42 @@ class Blocks:
         return self._last_seq
 
     def all(self) -> list[Block]:
-        """Return all blocks."""
-        return list(map(self._block, self._blocks))
+        """Return all blocks. Parsing many older ones blocks the event loop: `iterate` and yield to it instead."""
+        return list(self.iterate())
+
+    def begun_since(self, block_id: str | None) -> Iterator[Block]:
+        """Iterate as `iterate` does over a block and those that began after it; over all for None, none if it is unknown."""
+        if block_id is None:
+            return self.iterate()
+        if block_id not in self._blocks:
+            return iter(())
+        later = list(takewhile(lambda each: each != block_id, reversed(self._blocks)))
+        return map(self._block, (block_id, *reversed(later)))
+
+    def iterate(self) -> Iterator[Block]:
+        """Return an iterator over all blocks as they are now. It parses an older one, in about 10 us, when it gets there."""
+        return map(self._parse, list(self._blocks.values()))
+
+    def changed_since(self, cursor: int) -> Iterator[Block]:
+        """Yield the blocks with a row at or after a cursor, the last changed one first. Blocks may change meanwhile."""
+        seen = set[str]()
+        for at in range(len(self._rows) - 1, cursor - 1, -1):
+            if (block_id := self._rows[at]) not in seen and block_id in self._blocks:
+                seen.add(block_id)
+                yield self._block(block_id)
+
+    def of_row(self, cursor: int) -> Block | None:
+        """Return the block that has the row at a cursor, or None if it was dropped."""
+        return self._block(block_id) if (block_id := self._rows[cursor]) in self._blocks else None
 
     def latest(self) -> Block | None:
         """Return the last block whose command was typed."""
-        return next((block for block in map(self._block, reversed(self._blocks)) if not is_discarded(block)), None)
+        while self._typed:
+            block_id = self._typed[-1]
+            if block_id in self._blocks and not is_discarded(block := self._block(block_id)):
+                return block
+            self._typed.pop()
+        return None
 
     def get(self, block_id: str) -> Block | None:
         """Return the block with this id, also that of a run which waits for an approval."""
@@ -76,17 +101,32 @@ class Blocks:
 
     def since(self, cursor: int, limit: int) -> tuple[list[Block], int]:
         """Return the blocks with a row at or after a cursor, each once and in its current form, and the cursor after them."""
-        ids: dict[str, None] = {}
-        at = max(cursor, 0)
-        while at < len(self._rows) and (len(ids) < limit or self._rows[at] in ids):
-            ids[self._rows[at]] = None
+        blocks: dict[str, Block | None] = {}
+        at, room = max(cursor, 0), MAX_LIST_BYTES
+        while at < len(self._rows):
+            if (block_id := self._rows[at]) not in blocks:
+                if len(blocks) >= limit or room <= 0:
+                    break
+                blocks[block_id] = block = self._block(block_id) if block_id in self._blocks else None
+                room -= 0 if block is None else len(block.cmd)
             at += 1
-        return [self._block(block_id) for block_id in ids if block_id in self._blocks], at
+        return [block for block in blocks.values() if block is not None], at
 
-    def discard(self, run: Run) -> None:
-        """Record a run that ended without an approval: nothing was typed. It has no events."""
+    def last(self, count: int) -> list[Block]:
+        """Return the last blocks: at most `count`, and fewer if their commands are long."""
+        blocks: list[Block] = []
+        room = MAX_LIST_BYTES
+        for block_id in reversed(self._blocks):
+            if len(blocks) >= count or room <= 0:
+                break
+            blocks.append(self._block(block_id))
+            room -= len(blocks[-1].cmd)
+        return blocks[::-1]
+
+    def discard(self, run: Run) -> BlockRow:
+        """Record a run whose command was refused: nothing was typed. Return its row."""
         self.begin(run)
-        self.end(run)
+        return self.end(run, _refusal(run))
 
     def hold(self, run: Run) -> None:
         """Keep the block of a run that waits for an approval, in memory only."""
@@ -114,7 +154,7 @@ class Blocks:
             "task_id": run.task_id,
         }
 
-    def end(self, run: Run) -> BlockRow:
+    def end(self, run: Run, refused: BlockRefusal | None = None) -> BlockRow:
         """Complete the block of a run that has ended, also on disk; return its row."""
         result = run.result
         assert result is not None
@@ -125,6 +165,7 @@ class Blocks:
             "ts_end": int(time.time() * 1000),
             "status": status,
             "reason": reason,
+            "refused": refused,
             "exit_code": result.exit_code,
             "error_hints": result.error_hints or None,
             "prompt_before": run.prompt_before if run.echoed else None,
@@ -136,6 +177,8 @@ class Blocks:
             "spool_end": result.spool_end,
         }
         row = self._store({**row, **ended})
+        if status == "cancelled" or refused is not None:
+            self.latest()  # drops it, if it is the last one, before there are many
         self.flush()
         return row
 
@@ -156,7 +199,9 @@ class Blocks:
             write_outputs(wanted, self._stream.raw_path, kept)
 
     def flush(self) -> None:
-        """Write the waiting rows."""
+        """Write the waiting rows; those of marks that arrived together are written together, after the last of them."""
+        if self._stream.handling_marks:
+            return
         for row in self._unwritten:
             self._file.append(json_line(row))
         self._unwritten.clear()
@@ -168,13 +213,18 @@ class Blocks:
         return None if last is None else last.directory
 
     def _block(self, block_id: str) -> Block:
-        """Return a block. Most blocks are never read, so rows are converted only here."""
-        stored = self._blocks[block_id]
+        return self._parse(self._blocks[block_id])
+
+    def _parse(self, stored: Block | BlockRow | bytes) -> Block:
+        """Return a stored block. Most blocks are never read, so rows are converted only here."""
+        if isinstance(stored, Block):
+            return stored
         if isinstance(stored, bytes):
             return Block.model_validate_json(stored)
-        if not isinstance(stored, Block):
-            stored = self._blocks[block_id] = Block(**stored)
-        return stored
+        block = Block(**stored)
+        if self._blocks.get(block.block_id) is stored:  # it has not changed since
+            self._blocks[block.block_id] = block
+        return block
 
     def _store(self, fields: BlockRow) -> BlockRow:
         """Add a row with the fields that are not None; `flush` writes it."""
@@ -187,6 +237,7 @@ class Blocks:
         """Add a block or its new form, and compact or drop the oldest."""
         if block_id not in self._blocks:
             self._recent.append(block_id)
+            self._typed.append(block_id)
         self._blocks[block_id] = stored
         self._last_seq = max(self._last_seq, seq)
         self._rows.append(block_id)
@@ -214,3 +265,13 @@ def _outcome(run: Run) -> tuple[BlockStatus, str | None]:
     if result.done_reason == "cancelled":
         return "cancelled", result.cancel_reason or "interrupted"
     return "completed", None
+
+
+def _refusal(run: Run) -> BlockRefusal:
+    """Return why nothing was typed for a run."""
+    result = run.result
+    assert result is not None
+    if result.failure is None or result.failure.code is ErrorCode.POLICY_DENIED:
+        return "denied"
+    reason: BlockRefusal = result.failure.details.get("reason", "withdrawn")
+    return reason

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from ptyctl.api.blocks import Block
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.signal import Signal
+from ptyctl.session.io.time_slice import TimeSlice
 from ptyctl.session.transcript.append_file import AppendFile, json_line
 from ptyctl.session.transcript.block_recovery import EventLogPosition, is_discarded
+from ptyctl.session.transcript.stored_blocks import BlockRow
 
-from .blocks import BlockRow
 from .run import Run
 
 #: Output of a block is collected into one delta for this long (seconds).
@@ -90,13 +92,15 @@ class Events:
         self._block = None
         self._publish_block("agent_block_end", block)
 
-    def catch_up(self, blocks: list[Block]) -> None:
-        """Publish what a killed server did not: each block that was typed has exactly one begin and one end, as in its rows."""
-        position, ids = self._position, [block.block_id for block in blocks]
-        first = 0
-        if position.block_id is not None:
-            first = ids.index(position.block_id) if position.block_id in ids else len(ids)
-        for block in blocks[first:]:
+    async def catch_up(self, blocks: Iterable[Block]) -> None:
+        """Publish what a killed server did not: each block that was typed has exactly one begin and one end, as in its rows.
+
+        `blocks`: the last block in the log, and those after it. If this is cancelled, the next server publishes the rest.
+        """
+        position, time_slice = self._position, TimeSlice()
+        for block in blocks:
+            if self._block is None:
+                await time_slice.yield_if_over()
             begun = block.block_id == position.block_id
             if (begun and position.ended) or (not begun and is_discarded(block)):
                 continue
@@ -107,6 +111,7 @@ class Events:
             self._block, self._raw, self._spool = row, raw, self._stream.spool_end
             if block.ts_end is not None:
                 self.end(row)
+            self._append_rows()
         self.flush()
 
     def note(self, kind: str, **fields: Any) -> None:
@@ -115,10 +120,13 @@ class Events:
 
     def flush(self) -> None:
         """Write the waiting rows."""
+        self._append_rows()
+        self._file.flush()
+
+    def _append_rows(self) -> None:
         for event in self._unwritten:
             self._file.append(json_line(event))
         self._unwritten.clear()
-        self._file.flush()
 
     def close(self) -> None:
         """Write everything and close the file."""

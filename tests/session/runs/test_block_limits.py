@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from pathlib import Path
 
 import pytest
 
 from fixtures.memory_channel import MemoryChannel
+from ptyctl.api.blocks import Block
+from ptyctl.api.model import MAX_LIST_BYTES
 from ptyctl.session.runs import blocks
+from ptyctl.session.runs.run import Run, RunResult
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
+from ptyctl.session.transcript.stored_blocks import store_blocks
 from tests.session.crash_simulation import restore, simulate_crash
 from tests.session.scripted_session import connect_session
 
@@ -55,4 +60,43 @@ async def test_older_blocks_are_the_same_as_recent_ones(tmp_path: Path, monkeypa
     assert compact.blocks.get(first.block_id) == first
     restored = await restore(await simulate_crash(compact, tmp_path))
     assert [block.cmd for block in restored.blocks.all()] == [block.cmd for block in session.blocks.all()]
+    await session.close()
+
+
+async def test_memory_of_finished_commands_is_returned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After 1,000 commands no more objects of commands exist than after 100; each older block is a short row."""
+    monkeypatch.setattr(blocks, "RECENT_BLOCKS", 50)
+    counts = []
+    for count in (100, 1_000):
+        session = await session_with_commands(tmp_path / str(count), count, quota=64 * QUOTA)
+        gc.collect()
+        objects = gc.get_objects()
+        counts.append([sum(type(each) is kind for each in objects) for kind in (Run, RunResult, Block)])
+        rows = [row for row in session.blocks._blocks.values() if isinstance(row, bytes)]
+        assert len(rows) >= count - 52
+        assert max(map(len, rows)) < 600
+        await session.close()
+        del session, objects
+    assert all(many <= few for few, many in zip(*counts, strict=True)), counts
+
+
+async def test_list_of_long_commands_ends_early_and_its_cursor_continues(tmp_path: Path) -> None:
+    folder = tmp_path / "blocks-only"
+    folder.mkdir()
+    session = await session_with_commands(tmp_path, 1)
+    rows = [
+        Block(
+            block_id=f"b{number}", seq=number, session_id="s", origin="exec", cmd="x" * (MAX_LIST_BYTES // 8), ts_begin=1,
+            status="running", output_path="", raw_begin=0, spool_begin=0,
+        )
+        for number in range(20)
+    ]  # fmt: skip
+    stored = blocks.Blocks("s", folder, session.stream, store_blocks([*rows]), 1 << 30)
+    first, cursor = stored.since(0, 1000)
+    second, cursor = stored.since(cursor, 1000)
+    third, cursor = stored.since(cursor, 1000)
+    assert (first, second, third, cursor) == (rows[:8], rows[8:16], rows[16:], 20)
+    assert stored.last(1000) == rows[12:]
+    assert stored.last(2) == rows[18:]
+    stored.close()
     await session.close()
