@@ -79,7 +79,7 @@ async def test_prompt_ends_run_in_other_program(open_session: Open) -> None:
 @pytest.mark.parametrize("command", ["cat; exit"])
 async def test_silence_ends_run_without_prompt(open_session: Open, command: object) -> None:
     handle = await open_session(command=command)
-    reply = await handle.exec("echo; this is no command", until_idle_ms=300, timeout_ms=PATIENCE_MS)
+    reply = await handle.exec("echo; this is no command", until_idle_ms=2_000, timeout_ms=PATIENCE_MS)
     assert reply.done_reason in ("idle", "until_idle")
     assert (reply.exit_code, reply.stdout) == (None, "echo; this is no command\n")
 

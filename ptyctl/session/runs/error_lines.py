@@ -1,9 +1,9 @@
-"""The lines of output in which a device reports errors."""
+"""The lines of a device's output that report errors."""
 
 from __future__ import annotations
 
 import asyncio
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from ptyctl.core.search import LOOP_STEPS, AnyPattern
@@ -27,12 +27,12 @@ async def error_lines(stream: OutputStream, profile: DeviceProfile, text: str) -
     Raises:
         PtyctlError: LIMIT_EXCEEDED if the search takes too long.
     """
-    data, patterns = text.encode("utf-8", "replace"), AnyPattern(profile.errors)
+    data = text.encode("utf-8", "replace")
     if not profile.errors or len(data) <= profile.errors_at_once:
-        found = _matches(data, patterns)
+        found = _matches_at_once(data, profile)
     else:
         await asyncio.sleep(0)  # from here on in a task, which waiting for a thread needs
-        found = await search_with(stream.search_turn, patterns, LOOP_STEPS + 1, partial(_matches, data))
+        found = await search_with(stream.search_turn, AnyPattern(profile.errors), LOOP_STEPS + 1, partial(_matches, data))
     return list(dict.fromkeys(line for _, line in sorted(found) if line))
 
 
@@ -64,12 +64,17 @@ def kept_error_lines(stream: OutputStream, run: Run, spool_end: int) -> list[str
         if spool_end - begin > 2 * half:
             tail = stream.read(spool_end - half, spool_end)
             text = text[: text.rfind(b"\n", 0, half) + 1] + tail[tail.find(b"\n") + 1 :]
-        found = [line for _, line in sorted(_matches(text, AnyPattern(profile.errors)))]
+        found = [line for _, line in sorted(_matches_at_once(text, profile))]
     return [line[:_KEPT_CHARACTERS] for line in dict.fromkeys(found) if line][:_KEPT_LINES]
 
 
+@lru_cache(maxsize=4)  # the block and the reply of a command search the same text
+def _matches_at_once(text: bytes, profile: DeviceProfile) -> list[tuple[int, str]]:
+    return _matches(text, AnyPattern(profile.errors))
+
+
 def _matches(text: bytes, patterns: Any) -> list[tuple[int, str]]:
-    """Return the line in which each match ends, with its offset."""
+    """Return the line where each match ends, with its offset."""
     lines = []
     for pattern in patterns.parts:
         position = 0

@@ -30,7 +30,7 @@ class MarkerStrategy(ShellStrategy):
         """Create the strategy.
 
         Args:
-            nested: the shell runs inside a shell with marks of its own.
+            nested: the shell runs inside a shell that has marks.
             local: the shell is a program of this machine.
         """
         super().__init__(terminal)
@@ -48,7 +48,8 @@ class MarkerStrategy(ShellStrategy):
         line = marker.line(self._begin(run, self._dialect), self._counter, define=not self.defined)
         if isinstance(marker, AsciiMarker):
             self._ascii_marks = _AsciiMarks(marker, self._counter, stream)
-        await type_for_run(terminal, run, as_paste(line, BRACKETED_PASTE in stream.terminal_modes) + "\n", writer)
+        typed = as_paste(line, BRACKETED_PASTE in stream.terminal_modes, marker.dialect)
+        await type_for_run(terminal, run, typed + "\n", writer)
 
     def check(self, run: Run) -> None:
         quiet_s = self._quiet_s()

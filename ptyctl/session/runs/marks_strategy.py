@@ -38,7 +38,7 @@ class MarksStrategy(ShellStrategy):
         if not editing or dialect == "fish" or not is_typable(command):  # fish sends no mark for a command it refuses
             # the hooks choose the words; the blank keeps the line out of the history, if configured
             evaluate = None if dialect == "fish" else f"${{{FUNCTION}:-eval}}"
-            command = as_paste(f" {self._marker.eval_command(command, evaluate)}", editing)
+            command = as_paste(f" {self._marker.eval_command(command, evaluate)}", editing, dialect)
         await type_for_run(self._terminal, run, command + "\n", writer)
 
     def check(self, run: Run) -> None:

@@ -8,12 +8,12 @@ from typing import Literal
 
 from ptyctl.api.exec import ExecRequest, FailedLine
 from ptyctl.core.marks import PlacedMark
-from ptyctl.session.device.exchange import prompt_stay_s
+from ptyctl.session.device.exchange import OTHER_HOST_SETTLE_S, prompt_stay_s
 from ptyctl.session.device.output_end import classify_line
 from ptyctl.session.device.prompt_guard import PromptGuard
 from ptyctl.session.device.typed_line import FreeText, TypedLine
 from ptyctl.session.io.gate import SYSTEM, Writer
-from ptyctl.session.io.terminal_state import ANSWER_S, TerminalState
+from ptyctl.session.io.terminal_state import ANSWER_S, SETTLE_S, TerminalState
 
 from .error_lines import error_lines_between
 from .run import Question, Run
@@ -29,7 +29,7 @@ UNSURE_S = 2.0
 
 #: What the output ends in. "text": the device reads the next line of a text; "quiet": nothing known; "maybe_question": the
 #: same, and no buried prompt was found.
-State = Literal["prompt", "text", "pager", "quiet", "maybe_question"]
+OutputState = Literal["prompt", "text", "pager", "quiet", "maybe_question"]
 
 
 class PromptStrategy(CompletionStrategy):
@@ -48,7 +48,7 @@ class PromptStrategy(CompletionStrategy):
         await self._type_next(run, writer)
 
     async def _type_next(self, run: Run, writer: Writer) -> None:
-        if not self._terminal.gate.unfinished_line.empty and self._text.request is None:
+        if not self._terminal.unfinished_line.empty and self._text.request is None:
             await PromptGuard(self._terminal, run.profile).clear_device_line()
         line = self._lines[self._number]
         self._number += 1
@@ -91,7 +91,7 @@ class PromptStrategy(CompletionStrategy):
             run.device_output_began(typed.spool_output, typed.output if len(self._lines) == 1 else None)
             self._terminal.stream.notify_waiters()  # for callers that wait for the output to begin
 
-    def _act(self, run: Run, state: State, line: str) -> Typing | None:
+    def _act(self, run: Run, state: OutputState, line: str) -> Typing | None:
         """What to type now that the state has settled."""
         terminal, typed = self._terminal, self._typed
         if state == "prompt":
@@ -106,7 +106,7 @@ class PromptStrategy(CompletionStrategy):
         if state == "maybe_question" or self._text.request or run.profile.asks(line):
             run.asked(Question(self._text.request or line, certain=state != "maybe_question"))
             terminal.stream.notify_waiters()
-        elif terminal.gate.unfinished_line.empty and typed.find_buried_prompt():
+        elif terminal.unfinished_line.empty and typed.find_buried_prompt():
             return terminal.gate.type("\n", SYSTEM)
         return self.check(run)
 
@@ -142,7 +142,7 @@ class PromptStrategy(CompletionStrategy):
         else:
             ends()
 
-    def _state(self, run: Run, line: str) -> State | None:
+    def _state(self, run: Run, line: str) -> OutputState | None:
         """None if there is nothing to do about it."""
         typed = self._typed
         if typed.output is not None:  # before that the cursor may be in the command's line, where a repaint shows the prompt
@@ -165,16 +165,21 @@ class PromptStrategy(CompletionStrategy):
     def _text_continues(self) -> bool:
         return self._number < len(self._lines) and self._text.next_line_expected(self._typed)
 
-    def _stay_s(self, run: Run, state: State, line: str) -> float:
+    def _stay_s(self, run: Run, state: OutputState, line: str) -> float:
         """How long the state must stay unchanged before it counts."""
         settle_s = run.profile.settle_s
         if state in ("quiet", "maybe_question"):
             return max(QUIET_S if state == "quiet" else UNSURE_S, settle_s)
         if state != "prompt":
             return settle_s
-        stay_s = prompt_stay_s(self._terminal.prompt, self._typed.possible_prompt(line), settle_s)
+        typed = self._typed
+        any_host = typed.renames or self._terminal.line_editor_began()
+        prompt = typed.possible_prompt(line)
+        stay_s = prompt_stay_s(self._terminal.prompt, prompt, settle_s, any_host=any_host)
+        if not line.startswith(prompt):  # output precedes it, and may contain the prompt's text
+            stay_s = max(stay_s, OTHER_HOST_SETTLE_S if run.profile.is_log_line(line) else SETTLE_S)
         requested = settle_s > run.profile.family_settle_s  # longer than the family needs: the caller's wish is respected
-        return min(stay_s, ANSWER_S) if stay_s and not requested and self._typed.prompt_follows_echo() else stay_s
+        return min(stay_s, ANSWER_S) if stay_s and not requested and typed.prompt_follows_echo() else stay_s
 
 
 def unanswered_line(run: Run) -> str | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
+from ptyctl.api.blocks import BlockOrigin
 from ptyctl.api.errors import PtyctlError
 from ptyctl.api.exec import DoneReason, ExecRequest, FailedLine
 from ptyctl.core.states import RunState, next_run_state
@@ -14,10 +14,8 @@ from ptyctl.platforms import DeviceProfile
 from ptyctl.session.io.gate import Review
 from ptyctl.session.io.signal import Signal
 
-#: Started by exec, started to be talked to, or typed by a person at the terminal.
-Origin = Literal["exec", "interactive", "typed"]
-#: Exit codes of a command that SIGINT or SIGKILL ended: 128 and the number of the signal.
-_SIGNAL_EXIT_CODES = (130, 137)
+#: Exit codes of a command that SIGHUP, SIGINT or SIGKILL ended: 128 and the number of the signal.
+_SIGNAL_EXIT_CODES = (129, 130, 137)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +87,7 @@ class Run:
     started: float
     started_ms: int = field(default_factory=lambda: int(time.time() * 1000))
     request: ExecRequest | None = None
-    origin: Origin = "exec"
+    origin: BlockOrigin = "exec"
     driven: bool = True
     task_id: str | None = None
     fence: int | None = None
@@ -165,6 +163,11 @@ class Run:
         self.typing(raw, spool, prompt)
         self.on_device = self.echoed = True
         self.raw_begin = raw
+
+    def restore_echo(self, prompt_before: str | None, *, on_device: bool) -> None:
+        """Set what the block of an ended run records: the prompt before the echo; None if its output has no echo."""
+        self.prompt_before, self.echoed = prompt_before or "", prompt_before is not None
+        self.on_device = on_device
 
     def typing_line(self, number: int) -> None:
         """A line is typed now, of several."""

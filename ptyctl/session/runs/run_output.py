@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import time
 from dataclasses import dataclass
 
 from ptyctl.core.control_sequences import ESC, sequence_end
@@ -13,6 +11,7 @@ from ptyctl.core.normaliser import spool_size
 from ptyctl.core.renderer import Renderer, plain_text
 from ptyctl.core.spool import whole_characters
 from ptyctl.session.io.output_stream import OutputStream
+from ptyctl.session.io.time_slice import TimeSlice
 
 from .run import Run
 
@@ -20,9 +19,8 @@ from .run import Run
 _RAW_FACTOR = 4
 #: Head and tail leave at most this part of their room empty.
 _ROOM_PART = 16
-#: Rendering yields to the event loop after this time (seconds), which is checked between pieces: of plain text, and of text
-#: with control functions, which cost up to a row of cells each. Attributes (SGR) are removed before anything is drawn.
-_SLICE_S = 0.005
+#: Rendering may yield to the event loop between pieces: of plain text, and of text with control functions, which cost up to a
+#: row of cells each. Attributes (SGR) are removed before anything is drawn.
 _PLAIN_BYTES = 64 * 1024
 _CONTROLS_BYTES = 1024
 #: Bytes at which a text does not begin if it is cut in a line: the rest of a character, and what may belong to what precedes.
@@ -47,6 +45,7 @@ class OutputRenderer:
     Attributes:
         raw: the raw offset up to which bytes are rendered.
         renderer: the renderer, for what is not final yet.
+        time_slice: the time slice of the task that renders.
     """
 
     def __init__(self, stream: OutputStream, begin: int, before: str = "", *, on_device: bool = False) -> None:
@@ -54,17 +53,11 @@ class OutputRenderer:
         self.renderer = Renderer(stream.widths.width_at(begin), alternate=on_device)
         self.renderer.feed(before.encode())
         self._stream = stream
-        self._slice_end = 0.0
+        self.time_slice = TimeSlice()
 
     async def next_text(self, end: int) -> str:
         """Render a piece of the bytes before `end`, and return the text that became final. Yields to the event loop in time."""
-        started = time.perf_counter()
-        if not self._slice_end:
-            self._slice_end = started + _SLICE_S
-        elif started >= self._slice_end:
-            await asyncio.sleep(0)
-            started = time.perf_counter()
-            self._slice_end = started + _SLICE_S
+        await self.time_slice.yield_if_over()
         self._feed(end)
         return self.renderer.take()
 
@@ -121,10 +114,10 @@ class _Output:
         self._end = stream.raw_size if run.result is None else run.result.raw_end
 
     async def shortened(self, limit: int) -> RunOutput:
-        """Return all text, or whole lines of both ends with a line between them that tells what is omitted."""
+        """Return all text, or whole lines of both ends with a line between them that reports what is omitted."""
         if self._end - self._begin <= 2 * _RAW_FACTOR * limit:
             text = await self._text(self._begin, self._end)
-            if len(text.encode()) <= limit:
+            if _utf8_size(text) <= limit:
                 return RunOutput(text)
         stream, result = self._stream, self._run.result
         spool_end = stream.spool_end + stream.normaliser.held if result is None else result.output_end
@@ -139,11 +132,11 @@ class _Output:
     async def _head(self, size: int) -> tuple[str, int]:
         """Return whole lines of the start that fit in `size` bytes, and the raw offset after them."""
         text, at, stop = "", self._begin, min(self._begin + _RAW_FACTOR * size, self._end)
-        while (room := size - len(text.encode())) > size // _ROOM_PART and at < stop:
+        while (room := size - _utf8_size(text)) > size // _ROOM_PART and at < stop:
             data = self._stream.read_raw(at, stop)
             cut = data.rfind(b"\n", 0, room) + 1 or data.find(b"\n") + 1
             longer = await self._text(self._begin, at + cut) if cut else ""
-            if not cut or len(longer.encode()) > size:
+            if not cut or _utf8_size(longer) > size:
                 if at == self._begin:  # a part of a long line, without what the spool may lack
                     at += len(data[: whole_characters(data[:room])].rstrip(b" \r"))
                     text = await self._text(self._begin, at)
@@ -154,11 +147,11 @@ class _Output:
     async def _tail(self, size: int, start: int) -> tuple[str, int]:
         """Return whole lines of the end that fit in `size` bytes, and the raw offset at which they begin."""
         text, at, start = "", self._end, max(self._end - _RAW_FACTOR * size, start)
-        while (room := size - len(text.encode())) > size // _ROOM_PART and at > start:
+        while (room := size - _utf8_size(text)) > size // _ROOM_PART and at > start:
             data = self._stream.read_raw(start, at)
             cut = data.find(b"\n", max(len(data) - room, 0), len(data) - 1) + 1 or data.rfind(b"\n", 0, len(data) - 1) + 1
             longer = await self._text(start + cut, self._end) if cut else ""
-            if not cut or len(longer.encode()) > size:
+            if not cut or _utf8_size(longer) > size:
                 if at == self._end:
                     at -= len(data) - _first_readable(data, max(len(data) - room, 0))
                     text = await self._text(at, self._end)
@@ -186,11 +179,17 @@ class _Output:
         pieces = []
         while output.raw < end:
             pieces.append(await output.next_text(end))
+        if end - begin > _PLAIN_BYTES:
+            await output.time_slice.yield_now()  # a long text is copied several times
         return "".join([*pieces, output.renderer.finish()])
 
     def _spool_begin(self) -> int:
         """Return the offset in the spool of the first raw byte."""
         return self._run.typed_spool if self._run.echoed else self._run.spool_begin or 0
+
+
+def _utf8_size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
 
 
 def _first_readable(data: bytes, at: int) -> int:

@@ -14,7 +14,7 @@ from ptyctl.api.io import MAX_WAIT_MS
 from ptyctl.core.control_sequences import ETX
 from ptyctl.core.search import Search, compile_all
 from ptyctl.session.io.gate import SYSTEM, Writer
-from ptyctl.session.io.pattern_search import find_next
+from ptyctl.session.io.pattern_search import find_next_received
 from ptyctl.session.io.terminal_state import TerminalState
 
 from .run import Run
@@ -62,7 +62,7 @@ async def _respond(run: Run, rule: ResponseRule, terminal: TerminalState, deadli
     search = Search(pattern, run.spool_begin)
     while True:
         try:
-            found = await find_next(stream.search_turn, search, lambda: stream.window, deadline)
+            found = await find_next_received(stream, search, lambda: stream.window, deadline)
         except PtyctlError as error:
             terminal.post_notice(f"responses to block {run.block_id} have ended: {error.message}")
             return

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextvars import copy_context
 from typing import Any, Protocol
 
+from ptyctl.api.blocks import BlockOrigin
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.api.exec import DoneReason, ExecRequest
 from ptyctl.core.marks import PlacedMark
@@ -16,14 +18,15 @@ from ptyctl.core.shells import shell_change
 from ptyctl.core.states import TerminalMode, next_mode
 from ptyctl.platforms import UNKNOWN_DEVICE, DeviceProfile
 from ptyctl.session.device.prompt_guard import PromptGuard
+from ptyctl.session.io.errors import from_os_error
 from ptyctl.session.io.gate import Permit, Writer
-from ptyctl.session.io.os_errors import from_os_error
 from ptyctl.session.io.signal import CoalescedTimer, Signal
 from ptyctl.session.io.terminal_state import ANSWER_S, TerminalState
 from ptyctl.session.transcript.block_recovery import OpenBlock
+from ptyctl.session.verdict_thread import LONG_TEXT
 
 from .eager_task import start_eagerly
-from .run import Origin, Run
+from .run import Run
 from .run_tasks import ResponseRule, compile_responses, start_run_tasks
 from .shell_probe import ProbedShell
 from .strategy import Typing, finish_run
@@ -33,8 +36,6 @@ from .strategy_selector import StrategySelector
 BUSY_GRACE_S = 0.25
 #: The same for a typed command that starts another shell, until that shows its prompt (seconds).
 NESTED_GRACE_S = 3.0
-#: A longer command is judged in a thread before the run, in characters.
-LONG_COMMAND = 4096
 #: Number of ended runs that can be queried.
 KEPT_RUNS = 64
 #: Prompt of a shell for the further lines of a command (POSIX PS2).
@@ -45,11 +46,11 @@ class Authorizer(Protocol):
     """Judges the commands of runs."""
 
     async def judge_ahead(self, text: str, writer: Writer) -> None:
-        """Judge a long command without holding up the event loop."""
+        """Judge a long command outside the event loop. Raises PtyctlError LIMIT_EXCEEDED."""
         ...
 
     def judge_command(self, text: str, writer: Writer, block_id: str, *, is_quoted: bool | None) -> Permit | None:
-        """Return the approval that a command must wait for, or None. Raises PtyctlError POLICY_DENIED."""
+        """Return the approval that a command must wait for, or None. Raises PtyctlError POLICY_DENIED; BUSY."""
         ...
 
     def confirm(self, permit: Any, writer: Writer) -> str:
@@ -84,7 +85,7 @@ class Runs:
         Args:
             first_seq: the number of the first run.
             authorizer: judges each command; without one, everything is allowed.
-            on_hold, on_discard: called when a run waits for an approval, and when it ends because it got none.
+            on_hold, on_discard: called when a run waits for an approval, and when it ends because its command was refused.
             on_begin, on_end: called once for each other run.
             on_typed: called after each `on_begin`, when the command is being typed or was typed.
         """
@@ -99,13 +100,16 @@ class Runs:
         self._terminal = terminal
         self._stream = terminal.stream
         self._selector = selector
-        self._history: dict[str, Run] = {}
-        self._held: dict[str, tuple[Run, Permit]] = {}
+        #: By age. A plain dict would pass all entries that were removed before its oldest one.
+        self._history: OrderedDict[str, Run] = OrderedDict()
+        self._held: dict[str, tuple[Permit, Writer]] = {}
         self._next_seq = first_seq
         self._task: asyncio.Task[None] | None = None
         self._run_tasks: list[asyncio.Task[None]] = []
         self._timer = CoalescedTimer(self._check_due)
         self._reserved_for = ""
+        #: The line feeds of the output when the last run ended at its typed end mark, which precedes the prompt; -1 otherwise.
+        self._ended_at_marker = -1
         self._prompt_raw_end = 0
         self._prompt_line = ""
 
@@ -115,7 +119,7 @@ class Runs:
         profile: DeviceProfile,
         writer: Writer,
         request: ExecRequest | None = None,
-        origin: Origin = "exec",
+        origin: BlockOrigin = "exec",
         submitted: str | None = None,
         cwd: str | None = None,
     ) -> Run:
@@ -129,12 +133,22 @@ class Runs:
         fence = self._terminal.gate.check(writer)
         rules = compile_responses(request, writer)
         text = command if submitted is None else submitted
-        if self._authorizer is not None and len(text) > LONG_COMMAND:
-            await self._authorizer.judge_ahead(text, writer)
-        if self.current is not None or self._reserved_for or not self._terminal.gate.unfinished_line.untouched:
+        judge_ahead = self._authorizer.judge_ahead if self._authorizer is not None and len(text) > LONG_TEXT else None
+        if judge_ahead is not None:
+            await judge_ahead(text, writer)
+            fence = self._terminal.gate.check(writer)  # the lock may have changed meanwhile
+        if self.current is not None or self._reserved_for or not self._terminal.unfinished_line.untouched:
+            await self._wait_until_free()
+            if judge_ahead is not None:  # it may go to another place now
+                await judge_ahead(text, writer)
+                await self._wait_until_free()
+            fence = self._terminal.gate.check(writer)
+        guard = PromptGuard(self._terminal, profile)
+        if self._ended_at_marker == self._stream.line_feeds and guard.shows_password_question():
+            await guard.wait_for_prompt_after_question()
             await self._wait_until_free()
             fence = self._terminal.gate.check(writer)
-        PromptGuard(self._terminal, profile).refuse_password()
+        guard.refuse_password()
         run = Run(
             self.changed,
             self._next_seq,
@@ -150,7 +164,11 @@ class Runs:
             review=writer.review,
         )
         if self._authorizer is not None:
-            permit = self._authorizer.judge_command(text, writer, run.block_id, is_quoted=self._is_quoted(request))
+            try:
+                permit = self._authorizer.judge_command(text, writer, run.block_id, is_quoted=self._is_quoted(request))
+            except PtyctlError as error:
+                self._deny(run, writer, error)
+                raise
             if permit is not None:
                 self._hold(run, rules, writer, permit)
                 return run
@@ -168,7 +186,7 @@ class Runs:
         """Keep a run until its approval is answered; it is then started in the context of the caller that asked for it."""
         run.hold()
         self._remember(run)
-        self._held[run.block_id] = run, permit
+        self._held[run.block_id] = permit, writer
         context = copy_context()
         permit.subscribe(lambda: context.copy().run(self._answered, run, rules, writer, permit))
         self._on_hold(run)
@@ -182,13 +200,25 @@ class Runs:
             self._check_unchanged(run, writer, permit)
             command = self._authorizer.confirm(permit, writer)
         except PtyctlError as error:
-            finish_run(self._terminal, run, "cancelled", failure=error, cancel_reason=error.message)
-            self._on_discard(run)
+            self._discard(run, error)
             self._stream.notify_waiters()
             return
         run.release(command, self._terminal.now())
         self._start(run, rules, writer)
         self.changed.notify()
+
+    def _deny(self, run: Run, writer: Writer, error: PtyctlError) -> None:
+        """Keep a run that the policy denies, for the history. A secret is not stored, nor a command that was not judged."""
+        review = writer.review
+        if error.code is ErrorCode.POLICY_DENIED and review.verdict is not None and not review.is_secret:
+            self._remember(run)
+            error.details["block_id"] = run.block_id
+            self._discard(run, error)
+
+    def _discard(self, run: Run, error: PtyctlError) -> None:
+        """End a run whose command is not typed."""
+        finish_run(self._terminal, run, "cancelled", failure=error, cancel_reason=error.message)
+        self._on_discard(run)
 
     def _check_unchanged(self, run: Run, writer: Writer, permit: Permit) -> None:
         """End an approval that can no longer be used: the terminal is in use or closed, or the lock has changed."""
@@ -267,6 +297,8 @@ class Runs:
         kind = placed.mark.kind
         if kind == "prompt":
             self._selector.prompt_mark_received()
+        if kind in ("prompt", "line") and placed.mark.line is not None:
+            self._terminal.unfinished_line.fill(placed.mark.line, placed.raw_end)
         if self.current is None and kind == "begin" and placed.mark.nonce == self._selector.shell_nonce:
             self._begin_typed(placed)
         run, strategy = self.current, self._selector.strategy
@@ -308,9 +340,15 @@ class Runs:
         run.attached(running.raw_begin, running.spool_begin)
         self._selector.select_marks()
 
+    def withdraw_held(self, principal: str, reason: str) -> None:
+        """Withdraw the requests for approvals of a principal's commands."""
+        for permit, writer in list(self._held.values()):
+            if writer.principal == principal:
+                permit.withdraw(reason)
+
     async def abort(self, reason: str) -> None:
         """End the current run and everything that types for it, and withdraw the requests for approvals."""
-        for _, permit in list(self._held.values()):
+        for permit, _ in list(self._held.values()):
             permit.withdraw(reason)
         if self.current is not None:
             finish_run(self._terminal, self.current, "cancelled", cancel_reason=reason)
@@ -398,6 +436,7 @@ class Runs:
             finish_run(self._terminal, run, "cancelled")
         if self.current is run:
             self.current = None
+            self._ended_at_marker = self._stream.line_feeds if run.result and run.result.done_reason == "marker" else -1
             self._stream.signal.observe(None)
             for task in self._run_tasks:
                 task.cancel()
@@ -413,7 +452,9 @@ class Runs:
         Raises:
             PtyctlError: BUSY, naming what occupies the terminal.
         """
-        if not self._terminal.gate.unfinished_line.untouched:
+        if not self._terminal.unfinished_line.untouched:
+            if self.current is None and self._selector.has_marks:  # a line that it has read may begin to run then
+                await PromptGuard(self._terminal, UNKNOWN_DEVICE).shell_has_read(lambda: self._selector.has_marks)
             await self._wait_for_entered_line(self._terminal.now() + BUSY_GRACE_S)
         typed = self.current.command if self.current is not None and self.current.origin == "typed" else ""
         deadline = self._terminal.now() + (BUSY_GRACE_S if shell_change(typed) == "no" else NESTED_GRACE_S)
@@ -432,7 +473,7 @@ class Runs:
         terminal, stream = self._terminal, self._stream
         while self.current is None and self._selector.has_marks and terminal.now() < deadline:
             due = deadline
-            if stream.shell_returned_raw >= terminal.gate.unfinished_line.entered_raw:
+            if stream.shell_returned_raw >= terminal.unfinished_line.entered_raw:
                 due = stream.last_data + ANSWER_S
                 if terminal.now() >= due and await terminal.nothing_more():
                     return

@@ -13,9 +13,9 @@ from ptyctl.core.control_sequences import BRACKETED_PASTE, ESC
 from ptyctl.core.marks import OSC_NUMBER, PlacedMark
 from ptyctl.core.renderer import render
 from ptyctl.core.shells import Dialect, reads_lines, shell_change
+from ptyctl.files import write_memory_file
 from ptyctl.platforms.device_profile import QUESTION
 from ptyctl.session.io.gate import Writer
-from ptyctl.session.io.memory_file import write_memory_file
 from ptyctl.session.io.output_stream import LINE_BYTES
 from ptyctl.session.io.terminal_state import TerminalState
 
@@ -29,7 +29,8 @@ UNMARKED_NESTED_S = 0.5
 UNMARKED_UNSURE_S = 2.0
 #: After this much silence a line that is a question is reported (seconds); `responses` were faster.
 QUESTION_S = 0.5
-_UNMARKED_TIMES_S = (UNMARKED_PROMPT_S, UNMARKED_NESTED_S, UNMARKED_UNSURE_S)
+#: When to look again at a prompt without a mark (seconds of silence).
+_UNMARKED_TIMES_S = (UNMARKED_PROMPT_S, UNMARKED_NESTED_S, 1.0, UNMARKED_UNSURE_S)
 #: fish lays out and colours the whole line again for about every hundred keys: typing 100 KB took 50 s. Longer commands than
 #: this are sourced from a file in memory instead; typing this many characters takes fish 20 ms.
 _FISH_TYPED_LIMIT = 500
@@ -114,8 +115,10 @@ class ShellStrategy(CompletionStrategy):
         if quiet_s < UNMARKED_PROMPT_S or terminal.stream.line_feeds == self._line_feeds:
             return False
         certainty = terminal.prompt_certainty(run.profile)
-        if certainty is None or not begun:
-            return certainty in ("exact", "regex") and quiet_s >= UNMARKED_NESTED_S
+        if certainty is None or self._input_may_be_unread(quiet_s):
+            return False
+        if not begun:
+            return certainty != "editor" and quiet_s >= UNMARKED_NESTED_S
         # if the command only may have started another shell, bracketed paste must be on: the previous shell turned its own off
         editing = BRACKETED_PASTE in terminal.stream.terminal_modes
         change = shell_change(run.command)
@@ -132,6 +135,13 @@ class ShellStrategy(CompletionStrategy):
         if same and editing:
             return True
         return quiet_s >= UNMARKED_UNSURE_S and (same or (editing and not run.profile.may_ask(line)))
+
+    def _input_may_be_unread(self, quiet_s: float) -> bool:
+        """Return whether the shell is silent because it has not been scheduled: it may still have to read the command.
+
+        A program that waits in a way the kernel does not show as waiting for input is believed after a longer silence.
+        """
+        return quiet_s < UNMARKED_UNSURE_S and self._terminal.input_is_read() is False
 
     def _preceded_command(self, run: Run, line: str) -> bool:
         """Return whether the prompt at which the command was typed was this line, in a shell that marks its prompts."""

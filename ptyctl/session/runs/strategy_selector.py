@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
+from typing import NoReturn
 
 from ptyctl.api.exec import DoneReason
 from ptyctl.api.session import ShellName
@@ -90,13 +91,14 @@ class StrategySelector:
         self._defined_marker: Marker | None = None
         self._without_prompt = False
         self._shell_program: tuple[int, str] | None = None
+        self._entered_in_fish = False
 
     def new_incarnation(self, nonce: str, shell_nonce: str, integrated: bool) -> None:
         """Forget everything about the previous program."""
         self._nonce, self.shell_nonce, self._integrated = nonce, shell_nonce, integrated
         self._marks_lost, self._has_line_editor, self._first_prompt_awaited = False, True, False
         self._without_prompt = False
-        self._hooks_removed = False
+        self._hooks_removed = self._entered_in_fish = False
         self.shell = self._installed_in = self._shell_program = None
         self._defined_marker = None
         self._terminal.prompt.forget()
@@ -113,7 +115,7 @@ class StrategySelector:
     @property
     def has_marks(self) -> bool:
         """Whether the shell in the foreground sends marks."""
-        return self._integrated and not self._marks_lost and len(self._terminal.stream.prompts) > 0
+        return self._integrated and not self._marks_lost and self._terminal.stream.prompts.count > 0
 
     def prompt_mark_received(self) -> None:
         """A shell with marks is in the foreground: the state of another one does not apply to it."""
@@ -219,8 +221,7 @@ class StrategySelector:
         lines = run.request is not None and run.request.lines is not None
         if self.shell is not None and self.shell.marker is not None and not self.has_marks:
             self._notice_another_shell()
-        if not self._terminal.gate.unfinished_line.untouched and self._shell_reads():
-            await PromptGuard(self._terminal, run.profile).clear_shell_line(lambda: self.has_marks)
+        await self._clear_shell_line(run)
         if enabled is False or lines:
             run.without_exit_code("rc_mode is off" if enabled is False else "lines are not a shell's command")
             return None
@@ -229,8 +230,11 @@ class StrategySelector:
             if self.shell is not None and self.shell.marker is not None:
                 self._shell_program = self._terminal.foreground_program()
                 self._defined_marker = self.shell.marker if self.shell.defined else None
-        elif self._terminal.gate.unfinished_line.empty:
+            await self._clear_shell_line(run)
+        elif self._terminal.unfinished_line.empty:
             await self._wait_for_next_prompt(run)
+        if self._is_unmarked_zsh() and self._terminal.unfinished_line.untouched:
+            await PromptGuard(self._terminal, run.profile).clear_text_of_unmarked_zsh()
         shell = self.shell or ProbedShell(None, "no prompt was shown at which to look for a POSIX shell")
         if enabled is True and shell.marker is None:
             shell = ProbedShell(Marker(self._nonce))
@@ -242,11 +246,23 @@ class StrategySelector:
             marker = AsciiMarker(self._nonce, marker.dialect, prefix, suffix)
         return marker
 
+    def _is_unmarked_zsh(self) -> bool:
+        marker = self.shell.marker if self.shell is not None and not self.has_marks else None
+        return marker is not None and marker.dialect == "zsh" and self._terminal.expects_prompt
+
+    async def _clear_shell_line(self, run: Run) -> None:
+        """Clear the line of a known shell if it may have text. Raises PtyctlError BUSY."""
+        may_have_text = not self._terminal.unfinished_line.untouched or self._terminal.stream.line_follows
+        if may_have_text and self._shell_reads():
+            await PromptGuard(self._terminal, run.profile).clear_shell_line(lambda: self.has_marks)
+
     def _notice_another_shell(self) -> None:
         """Forget an unmarked shell if another program is in the foreground; without that knowledge, after a user's line."""
         terminal, program = self._terminal, self._terminal.foreground_program()
-        entered = terminal.gate.unfinished_line.entered_raw >= 0
+        entered = terminal.unfinished_line.entered_raw >= 0
         if program != self._shell_program or (program is None and entered):
+            marker = self.shell.marker if self.shell is not None and program is None else None
+            self._entered_in_fish = marker is not None and marker.dialect == "fish" and terminal.expects_prompt
             self.shell = self._defined_marker = None
 
     async def _find_shell(self, run: Run, writer: Writer, *, forced: bool) -> ProbedShell | None:
@@ -281,6 +297,8 @@ class StrategySelector:
             await self._wait_for_next_prompt(run)
             return self._installed_in
         named = None if self._marks_lost else self._named
+        if program is not None and shell_dialect(program[1]) == "zsh" and not self.has_marks and terminal.expects_prompt:
+            await guard.clear_text_of_unmarked_zsh()
         if not (self._may_probe or self._marks_lost or forced or named or nested):
             return ProbedShell(None, "this is not known to be a POSIX shell")
         if not await self._wait_for_first_prompt(run, writer):
@@ -306,7 +324,7 @@ class StrategySelector:
         """
         terminal, stream = self._terminal, self._terminal.stream
         deadline = terminal.now() + FIRST_MARK_WAIT_S
-        while not len(stream.prompts) and stream.ended is None and terminal.now() < deadline:
+        while not stream.prompts.count and stream.ended is None and terminal.now() < deadline:
             certainty, due = terminal.prompt_certainty(run.profile), deadline
             if not ALTERNATE_SCREENS.isdisjoint(stream.terminal_modes):
                 due = stream.last_data + UNMARKED_NESTED_S
@@ -322,14 +340,28 @@ class StrategySelector:
         return True
 
     async def _wait_for_first_prompt(self, run: Run, writer: Writer) -> bool:
-        """Wait for a prompt at which to probe: for the first command until the start-up files of a shell may have ended."""
+        """Wait for a prompt at which to probe: for the first command until the start-up files of a shell may have ended.
+
+        Raises:
+            PtyctlError: BUSY without a prompt after a line that a user has entered in fish, which shows none for more lines.
+        """
         terminal, begin = self._terminal, self._terminal.now()
+        if self._entered_in_fish:
+            if not await wait_for_prompt(terminal, run.profile, begin + FIRST_PROMPT_WAIT_S, None):
+                self._refuse_without_prompt(run)
+            self._entered_in_fish = False
+            return True
         if await wait_for_prompt(terminal, run.profile, begin + FIRST_PROMPT_WAIT_S, writer):
             return True
         if self._first_prompt_awaited:
             return False
         self._first_prompt_awaited = True
         return await wait_for_prompt(terminal, run.profile, begin + FIRST_MARK_WAIT_S, None)
+
+    def _refuse_without_prompt(self, run: Run) -> NoReturn:
+        guard = PromptGuard(self._terminal, run.profile)
+        guard.refuse_other()
+        raise guard.refusal("question" if QUESTION.matches(self._terminal.last_line()) else "no_prompt")
 
     def _shell_reads(self) -> bool:
         """Whether a known shell is in the foreground."""
@@ -361,7 +393,7 @@ class StrategySelector:
 
     def _learn_prompt(self, run: Run) -> None:
         """Learn the current line if it is a prompt. After a prompt mark it is one, whatever it looks like."""
-        prompt, line = self._terminal.prompt, self._terminal.last_line()
+        prompt, line, stream = self._terminal.prompt, self._terminal.last_line(), self._terminal.stream
         after_mark = self.has_marks and (line or prompt.learned is None)
         if after_mark or prompt.match(line, run.profile) is not None:
-            prompt.learn(line)
+            prompt.learn(line, (stream.shell_returned_raw, stream.raw_size) if self.has_marks else None)

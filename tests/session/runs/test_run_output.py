@@ -65,7 +65,7 @@ async def _check(output: str, places: list[int], limit: int, ended: bool) -> Non
         request = ExecRequest.of({"session_id": "s", **fields})
         reply = await execute(session, request, None)
         if not ended:
-            device.feed(b".")  # blanks at the end of the output wait for what follows them
+            device.feed(b".")  # blanks at the end of the output are held until more output arrives
         spool = session.stream.read(int(reply.cursor), session.stream.spool_end).decode()
         whole = spool.removesuffix(PROMPT.decode() if ended else ".")
         assert await _with_gap_read(session.stream, reply) == whole

@@ -1,0 +1,35 @@
+"""The Python calls of one exec, which depend less on the machine and its load than time does."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import ptyctl
+
+_PACKAGE = str(Path(ptyctl.__file__).parent)
+#: Largest number of calls within the package, if the output arrives in few pieces: 8 % more than in November 2026.
+_LOCAL_CALLS = 375
+
+
+async def test_exec_in_local_shell_makes_bounded_number_of_calls() -> None:
+    calls = 0
+
+    def count(frame: FrameType, event: str, argument: Any) -> None:
+        nonlocal calls
+        calls += event == "call" and frame.f_code.co_filename.startswith(_PACKAGE)
+
+    counts = []
+    async with ptyctl.open_session(protocol="local", command=["bash", "--norc", "--noprofile"]) as session:
+        for _ in range(20):
+            calls = 0
+            sys.setprofile(count)
+            try:
+                reply = await session.exec("echo hi")
+            finally:
+                sys.setprofile(None)
+            assert (reply.stdout, reply.exit_code) == ("hi\n", 0)
+            counts.append(calls)
+    assert min(counts) <= _LOCAL_CALLS, counts  # on a busy machine it arrives in more of them
