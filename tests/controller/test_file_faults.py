@@ -6,11 +6,16 @@ import copy
 import errno
 import os
 import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ptyctl.api import ErrorCode
+from ptyctl.api.handle import SessionHandle
+from ptyctl.api.methods import PTY_REQUESTS
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
 from tests.controller.acknowledged_calls import (
@@ -21,6 +26,7 @@ from tests.controller.acknowledged_calls import (
     devices,
     recovering_client,
 )
+from tests.controller.session_calls import BASH, config, read, refused, session
 from tests.session.file_faults import FileFaults, intercept
 
 #: Operations of a recovery and a reconnect; checked below.
@@ -32,14 +38,21 @@ def killed(state: Path, name: str) -> Path:
     return Path(shutil.copytree(state, state.with_name(name)))
 
 
-async def test_close_on_full_disk_is_refused_until_it_is_stored(tmp_path: Path) -> None:
-    state, far_end = tmp_path / "state", FarEnd()
+@asynccontextmanager
+async def console_client(state: Path, far_end: FarEnd) -> AsyncIterator[ConsoleClient]:
+    """Yield a client that has locked, used and read a console."""
     async with LocalController(Settings(state_dir=state), devices({"sw1": far_end})) as controller:
         client = ConsoleClient(controller, Acknowledged("sw1"), far_end)
         await client.open()
         await client.lock("one")
         await client.run(2)
         await client.read()
+        yield client
+
+
+async def test_close_on_full_disk_is_refused_until_it_is_stored(tmp_path: Path) -> None:
+    state, far_end = tmp_path / "state", FarEnd()
+    async with console_client(state, far_end) as client:
         with intercept(FileFaults(0, errno.ENOSPC, lasting=True).perform, state):
             client.may_fail = True
             for _ in range(2):
@@ -84,15 +97,67 @@ async def test_history_is_read_on_full_disk(tmp_path: Path, monkeypatch: pytest.
     assert client.seen.text == bytes(far_end.text)
 
 
+def read_only(name: str, operation: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """Perform an operation as on a file system that is read-only."""
+    how = arguments[1] if name == "open" and len(arguments) > 1 else "r"
+    reads = how == os.O_RDONLY | os.O_CLOEXEC or how in (os.O_RDONLY, "r", "rb")
+    if name in ("open", "mmap", "sendfile") and reads:
+        return operation(*arguments)
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+
+async def test_read_only_state_directory_is_reported_in_each_reply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state, access = tmp_path / "state", os.access
+    async with LocalController(Settings(state_dir=state)) as controller:
+        shell = await SessionHandle.open(controller, protocol="local", command=BASH, task_id="one")
+        block_id = (await shell.exec("true")).block_id
+        reads: dict[str, dict[str, Any]] = {
+            "blocks_since": {},
+            "blocks_get": {"block_id": block_id},
+            "blocks_read": {"block_id": block_id},
+            "blocks_search": {"query": "x"},
+            "pty_read_raw": {},
+            "pty_read_screen": {},
+            "pty_read_screen_deltas": {},
+            "pty_read_scrollback": {},
+            "pty_read_spool": {"from_cursor": 0},
+            "pty_screen_status": {},
+            "pty_status": {},
+        }
+
+        def replies() -> list[Awaitable[Any]]:
+            request = {"session_id": shell.session_id}
+            return [
+                shell.exec("echo alive"),
+                shell.write("# typed\n"),
+                read(shell, timeout_ms=0),
+                read(shell, mode="tail"),
+                read(shell, mode="screen", timeout_ms=0),
+                shell.status(),
+                config(shell, "resize", cols=90, rows=30),
+                *(controller.pty(PTY_REQUESTS[tool].of({**request, **fields})) for tool, fields in reads.items()),
+                controller.pty(PTY_REQUESTS["blocks_get"].of({**request, "block_id": "none"})),  # an error
+            ]
+
+        # As the kernel answers root too on a file system that is mounted read-only.
+        monkeypatch.setattr(os, "access", lambda path, mode, **fields: mode != os.W_OK and access(path, mode, **fields))
+        with intercept(read_only, state):
+            for waiting in replies():
+                reply = await waiting
+                assert (reply.notices or [""])[0].startswith(f"alarm: {state}"), reply
+            (entry,) = (await session(controller, "list")).sessions or ()
+            assert (entry.alarm or "").startswith(f"alarm: {state}")
+            with refused(ErrorCode.IO_ERROR, "Read-only file system") as error:
+                await shell.lock()
+            assert error.value.details["notices"][0].startswith(f"alarm: {state}")
+        monkeypatch.undo()
+        assert (await shell.exec("echo $((40 + 2))")).stdout == "42\n"
+
+
 async def live_and_kill(tmp_path: Path) -> tuple[Path, Record]:
     """Use a console, part of whose output is in memory only, and kill the server."""
     state, far_end = tmp_path / "state", FarEnd()
-    async with LocalController(Settings(state_dir=state), devices({"sw1": far_end})) as controller:
-        client = ConsoleClient(controller, Acknowledged("sw1"), far_end)
-        await client.open()
-        await client.lock("one")
-        await client.run(2)
-        await client.read()
+    async with console_client(state, far_end) as client:
         with intercept(FileFaults(0, errno.ENOSPC, lasting=True).perform, state):
             client.begin_faults()
             far_end.print_log(8_000)

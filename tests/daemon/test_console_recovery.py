@@ -6,12 +6,14 @@ import asyncio
 import os
 import signal
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from fixtures.daemons import daemon_pid, end_daemon
 from fixtures.servers.relay import Relay
-from ptyctl.api import SessionRequest
+from ptyctl.api import ErrorCode, PtyctlError, SessionRequest
+from ptyctl.api.exec import ExecReply
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.session import SessionEntry
 from ptyctl.daemon.client import RemoteController
@@ -29,6 +31,20 @@ async def until_open(controller: RemoteController) -> SessionEntry:
             entries = (await controller.session(SessionRequest(action="list"))).sessions or []
             if entries and entries[0].state == "open":
                 return entries[0]
+            await asyncio.sleep(0.05)
+
+
+async def exec_after_login(console: SessionHandle, command: str) -> ExecReply:
+    """Runs a command once the console is connected again and its login has ended."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            entry = await until_open(cast(RemoteController, console.controller))
+            try:
+                if entry.incarnation == 2:
+                    return await console.exec(command, timeout_ms=20_000)
+            except PtyctlError as error:
+                if error.code is not ErrorCode.BUSY or "login" not in error.message:
+                    raise
             await asyncio.sleep(0.05)
 
 
@@ -67,3 +83,32 @@ async def test_secret_typed_at_console_is_masked_in_next_daemon(
             await one.write("c0rrect-Horse")  # the device echoes it
             assert (await one.read(until_regex=r"\*{13}|c0rrect", timeout_ms=20_000)).chunk.endswith("*" * 13)
             await one.close()
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+async def test_text_half_typed_at_console_is_cleared_after_reconnect(
+    runtime_dir: RuntimeDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_killed: bool
+) -> None:
+    """The daemon is killed, or only the connection is lost; the device still has the text."""
+    async with (
+        SimulatedSwitch(password=PASSWORD, enable_secret=ENABLE, shared_console=True) as switch,
+        Relay(switch.telnet_port) as relay,
+    ):
+        inventory = SwitchInventory(tmp_path, switch, relay)
+        monkeypatch.setenv("PTYCTL_DEVICES_FILE", str(inventory.devices))
+        async with await RemoteController.connect(runtime_dir) as first:
+            one = await SessionHandle.open(first, device="sw-console", acquire_lock=True, task_id="t", lock_ttl_ms=600_000)
+            await one.write("configure te")
+            assert (await one.read(until_regex="configure te", timeout_ms=20_000)).matched
+            if is_killed:
+                end_daemon(runtime_dir, signal.SIGKILL)
+            else:
+                relay.reset()
+        async with await RemoteController.connect(runtime_dir) as second:
+            await until_open(second)
+            one = SessionHandle(second, one.session_id, "t")
+            reply = await exec_after_login(one, "show clock")
+            assert ("UTC" in (reply.stdout or ""), "(config)" in (await one.read(cursor="0", timeout_ms=0)).chunk) == (
+                True,
+                False,
+            )

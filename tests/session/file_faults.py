@@ -29,6 +29,8 @@ OPERATIONS = [
     (os, "replace"),
     (os, "mkdir"),
     (os, "sendfile"),
+    (os, "fsync"),
+    (os, "fdatasync"),
     (io, "open"),
     (mmap, "mmap"),
 ]

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from pydantic_core import to_json
 
+from ptyctl.files import FILE_MODE
+
 from .raw_log import read_range
 
 #: Appended data waits in memory up to this size, or until `flush`.
 BATCH_BYTES = 64 * 1024
-_FILE_MODE = 0o600
 
 
 def json_line(row: Mapping[str, object]) -> bytes:
@@ -32,7 +33,7 @@ class AppendFile:
         """Open the file. It takes no data that would make it larger than `max_bytes`."""
         self._path = path
         self._max_bytes = max_bytes
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND, _FILE_MODE)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND, FILE_MODE)
         self._batch = bytearray()
         self.size = os.fstat(self._fd).st_size
         self.growing = True

@@ -13,17 +13,16 @@ from pathlib import Path
 from ptyctl.api.blocks import Block
 from ptyctl.core.marks import OSC_NUMBER, MarkReader, PlacedMark
 from ptyctl.core.normaliser import Normaliser
+from ptyctl.core.renderer import EXAMINED_LINE_BYTES
+from ptyctl.files import FILE_MODE
 
 from .jsonl import count_rows, read_rows_backwards
 from .raw_log import RawLog
 
-_FILE_MODE = 0o600
 #: Bytes copied per system call, which then takes a few milliseconds.
 _COPY_BYTES = 8 * 1024 * 1024
 #: A command's begin mark follows its echo; it is searched for within this distance of the block's begin.
 _ECHO_BYTES = 1 << 20
-#: Longest line with a prompt, including what a line editor paints.
-_LINE_BYTES = 4096
 #: The search for a mark reads output.raw in pieces of this size, which overlap by the longest mark.
 _SEARCH_BYTES = 1 << 20
 _MARK_BYTES = 256
@@ -99,14 +98,16 @@ def find_running_block(rows: list[Block], raw: RawLog, nonce: str) -> OpenBlock 
     """Return the last block without an end if its command still runs in a program that outlived its server.
 
     Runs that were declined meanwhile may follow it. Without an end in blocks.jsonl, a block has ended if a prompt mark of
-    `nonce` follows its begin in output.raw.
+    `nonce` follows its begin in output.raw. The prompt that a new shell shows before it begins the command does not count.
     """
     unfinished = [block for block in {block.block_id: block for block in rows}.values() if block.ts_end is None]
     if not unfinished:
         return None
     block = unfinished[-1]
     if _contains_mark(raw, block.raw_begin, (nonce,), b"P"):
-        return None
+        begin, _, prompt = _find_marks(block, raw, (nonce,))
+        if begin is None or prompt is not None:
+            return None
     return OpenBlock(block, *find_output_begin(block, raw, (nonce,)))
 
 
@@ -121,7 +122,12 @@ def find_output_begin(block: Block, raw: RawLog, nonces: Iterable[str]) -> tuple
 
 
 def is_discarded(block: Block) -> bool:
-    """Return whether a block's run got no approval: nothing was typed, so it has no output and no events."""
+    """Return whether a block's command was refused: nothing was typed, so it has no output, and no begin and end as events.
+
+    Rows of earlier versions do not have `refused`.
+    """
+    if block.refused is not None:
+        return True
     return block.status == "cancelled" and block.raw_end == block.raw_begin and block.reason != _SERVER_ENDED
 
 
@@ -150,7 +156,7 @@ def _write_output(block: Block, raw: Path, raw_size: int) -> None:
     try:
         with (
             raw.open("rb") as source,
-            open(block.output_path, "wb", opener=lambda name, flags: os.open(name, flags, _FILE_MODE)) as file,
+            open(block.output_path, "wb", opener=lambda name, flags: os.open(name, flags, FILE_MODE)) as file,
         ):
             at, end = block.raw_begin, block.raw_begin + output_size(block, raw_size)
             while at < end and (copied := os.sendfile(file.fileno(), source.fileno(), at, min(end - at, _COPY_BYTES))):
@@ -185,9 +191,9 @@ def _contains_mark(raw: RawLog, begin: int, nonces: Iterable[str], kinds: bytes,
 def _read_marks(block: Block, raw: RawLog, end: int, nonces: Iterable[str]) -> Iterator[PlacedMark]:
     """Yield the marks in a block's output up to `end`.
 
-    Reading starts at the begin of the line in which the command was typed: the normaliser may have held back a CR there.
+    Reading starts at the begin of the command's line: the normaliser may have held back a CR there.
     """
-    line = raw.read(max(block.raw_begin - _LINE_BYTES, 0), block.raw_begin).rpartition(b"\n")[2]
+    line = raw.read(max(block.raw_begin - EXAMINED_LINE_BYTES, 0), block.raw_begin).rpartition(b"\n")[2]
     reader = Normaliser(block.raw_begin - len(line), 0, MarkReader(*nonces))
     reader.feed(line)
     reader.spool = block.spool_begin
@@ -198,23 +204,36 @@ def _read_marks(block: Block, raw: RawLog, end: int, nonces: Iterable[str]) -> I
         reader.marks.clear()
 
 
-def _completed(block: Block, raw: RawLog, nonces: Iterable[str]) -> Block | None:
-    """Return the block with its end, or None if no mark in output.raw gives one: an end mark, or the next prompt."""
-    if not _contains_mark(raw, block.raw_begin, nonces, b"EP"):
-        return None
-    begin = end = prompt = None
-    # A command may be typed before the shell shows its prompt, which then is not the end of the command.
-    at_prompt = _contains_mark(raw, max(block.raw_begin - _LINE_BYTES, 0), nonces, b"P", block.raw_begin)
+def _find_marks(
+    block: Block, raw: RawLog, nonces: Iterable[str]
+) -> tuple[PlacedMark | None, PlacedMark | None, PlacedMark | None]:
+    """Return the marks of a block's begin and end, and of the prompt that follows it; None for each that is not there."""
+    begin = end = None
+    shown: list[PlacedMark] = []
     for placed in _read_marks(block, raw, raw.persisted_size, nonces):
         if placed.mark.kind == "begin":
             begin = begin or placed
         elif placed.mark.kind == "end":
             end = end or (placed if begin else None)
-        elif begin is None and not at_prompt:
-            at_prompt = True
-        else:
-            prompt = placed
-            break
+        elif placed.mark.kind == "line":
+            continue
+        elif begin is not None:
+            return begin, end, placed
+        elif len(shown) < 2:
+            shown.append(placed)
+    if begin is not None:
+        return begin, end, None
+    # A command may be typed before the shell shows its prompt, which then is not the end of the command.
+    at_prompt = _contains_mark(raw, max(block.raw_begin - EXAMINED_LINE_BYTES, 0), nonces, b"P", block.raw_begin)
+    after = shown if at_prompt else shown[1:]
+    return None, None, after[0] if after else None
+
+
+def _completed(block: Block, raw: RawLog, nonces: Iterable[str]) -> Block | None:
+    """Return the block with its end, or None if no mark in output.raw gives one: an end mark, or the next prompt."""
+    if not _contains_mark(raw, block.raw_begin, nonces, b"EP"):
+        return None
+    begin, end, prompt = _find_marks(block, raw, nonces)
     last = end or prompt
     if last is None:
         return None

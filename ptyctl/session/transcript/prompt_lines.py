@@ -10,17 +10,20 @@ PACKED_BYTES = 16
 
 
 class PromptLines:
-    """Begin and end offsets in ascending order; 16 bytes of memory per prompt."""
+    """Begin and end offsets in ascending order; 16 bytes of memory per prompt.
+
+    Attributes:
+        count: number of lines.
+    """
 
     def __init__(self) -> None:
+        self.count = 0
         self._begins = array("Q")
         self._ends = array("Q")
 
-    def __len__(self) -> int:
-        return len(self._begins)
-
     def add(self, begin: int, end: int) -> None:
         """Append a line."""
+        self.count += 1
         self._begins.append(begin)
         self._ends.append(end)
 
@@ -29,11 +32,12 @@ class PromptLines:
         """Return the lines that `packed` encoded."""
         lines, pairs = cls(), array("Q", data)
         lines._begins, lines._ends = pairs[::2], pairs[1::2]
+        lines.count = len(lines._begins)
         return lines
 
     def packed(self, first: int = 0) -> bytes:
         """Encode the lines from index `first`, `PACKED_BYTES` each."""
-        pairs = array("Q", bytes(PACKED_BYTES * (len(self) - first)))
+        pairs = array("Q", bytes(PACKED_BYTES * (self.count - first)))
         pairs[::2], pairs[1::2] = self._begins[first:], self._ends[first:]
         return pairs.tobytes()
 

@@ -16,12 +16,13 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from ptyctl.files import FILE_MODE
+
 #: The size of extents doubles from the first to the last: an idle session uses little disk, a flood few system calls.
 FIRST_EXTENT_BYTES = 64 * 1024
 LAST_EXTENT_BYTES = 4 * 1024 * 1024
 #: Bytes that are not persisted are kept in memory up to about this number: prompts and echoes are searched for in them.
 TAIL_BYTES = 256 * 1024
-_FILE_MODE = 0o600
 
 
 class WritePosition:
@@ -48,7 +49,7 @@ class WritePosition:
         self.stored: tuple[int, ...] = tuple(self._cell)
 
     def _open(self) -> mmap.mmap:
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         try:
             os.posix_fallocate(fd, 0, self._SIZE)  # without it, a store on a full disk raises SIGBUS
             return mmap.mmap(fd, self._SIZE)
@@ -259,7 +260,7 @@ class RawLog:
 
 
 def _open_locked(path: Path) -> int:
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

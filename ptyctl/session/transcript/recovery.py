@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,11 @@ from .jsonl import PIECE_BYTES, cut_torn_line, read_rows_backwards, read_rows_co
 from .prompt_lines import PromptLines
 from .raw_log import RawLog
 from .spool_replay import SpoolReplay
+from .stored_blocks import StoredBlocks, store_blocks
 
 _DIRECTORY_MODE = 0o700
+#: A person who types keys makes one row of each.
+_LAST_INPUTS = 256
 _LINE_FILES = ("timeline.jsonl", "blocks.jsonl", "events.jsonl", "input.jsonl", "screen.jsonl", "screen.checkpoints.jsonl")
 
 
@@ -41,11 +45,14 @@ class TranscriptState:
         spool_size: size of the spool, including text that was not persisted.
         gap_at: size of the spool on disk if text is missing there, or None.
         resizes: offset in output.raw and number of columns of each resize.
-        blocks: the rows of blocks.jsonl.
+        blocks: the blocks of blocks.jsonl.
         event_log: how far events.jsonl reports the blocks.
         nonces: the nonces of the last incarnation's marks.
         normaliser: its state at the end of output.raw, if the program still runs.
         running_block: the block whose command still runs.
+        last_inputs: the last rows of callers in input.jsonl, up to the last one, if the program still runs.
+        returned_raw, begun_raw: the raw offsets of the last mark of a shell that returned from a command, and of one that
+            begins a command; -1 if none was received, or if it is not known.
     """
 
     raw: RawLog
@@ -55,11 +62,14 @@ class TranscriptState:
     prompts: PromptLines = field(default_factory=PromptLines)
     last_prompt: Mark | None = None
     resizes: list[tuple[int, int]] = field(default_factory=list)
-    blocks: list[Block] = field(default_factory=list)
+    blocks: StoredBlocks = field(default_factory=StoredBlocks)
     event_log: EventLogPosition = field(default_factory=EventLogPosition)
     nonces: tuple[str, ...] = ()
     normaliser: Normaliser | None = None
     running_block: OpenBlock | None = None
+    last_inputs: list[dict[str, Any]] = field(default_factory=list)
+    returned_raw: int = -1
+    begun_raw: int = -1
 
 
 def new_folder(folder: Path, quota_bytes: int) -> TranscriptState:
@@ -94,6 +104,9 @@ def recover(
             (row["raw"], row["cols"]) for row in read_rows_containing(folder / "timeline.jsonl", b'"kind":"resize"')
         ]
         _recover_blocks(folder, blocks, state, still_running=still_running)
+        if still_running:
+            rows = (row for _, row in read_rows_backwards(folder / "input.jsonl") if row.get("by") != "system")
+            state.last_inputs = list(islice(rows, _LAST_INPUTS))[::-1]
     except BaseException:
         raw.close(recovered=False)
         raise
@@ -105,7 +118,8 @@ def _recover_blocks(folder: Path, rows: list[Block], state: TranscriptState, *, 
     if still_running and state.nonces:
         state.running_block = find_running_block(rows, raw, state.nonces[-1])
     running = state.running_block.block if state.running_block else None
-    state.blocks = end_open_blocks(folder, rows, raw, state.spool_size, state.nonces, running)
+    rows[:] = end_open_blocks(folder, rows, raw, state.spool_size, state.nonces, running)
+    state.blocks = store_blocks(rows)
     state.event_log = read_event_log_position(folder)
 
 
@@ -120,7 +134,9 @@ def _replay(folder: Path, raw: RawLog, received: int, spool_size: int, *, still_
         replay.normaliser.skip_to(received, end)
     gap_at = None if complete and replay.writing else replay.on_disk
     state = TranscriptState(raw, end, gap_at, replay.incarnation, replay.prompts, replay.last_prompt)
-    state.nonces = tuple(replay.normaliser.reader.counters()) if replay.normaliser.reader is not None else ()
+    reader = replay.normaliser.reader
+    state.nonces = tuple(reader.counters()) if reader is not None else ()
+    state.returned_raw, state.begun_raw = replay.returned_raw, replay.begun_raw
     state.normaliser = replay.normaliser if still_running else None
     return state
 
@@ -139,7 +155,7 @@ def _least_sizes(folder: Path, meta: dict[str, Any], blocks: list[Block], log: R
 
 
 def _find_end(raw: RawLog, received: int) -> int:
-    """Return the end of the output in output.raw, of which at least `received` bytes were received.
+    """Return the end of the output in output.raw. At least `received` bytes of it were received.
 
     The process may have been killed after it received bytes and before it stored the new size, so the output ends after the
     last byte that is not zero. If some output was not persisted, the size is exact, and what follows was allocated only.

@@ -12,8 +12,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ptyctl.core.marks import Mark, MarkReader, read_sentinel
+from ptyctl.core.marks import Mark, MarkReader, read_sentinel, with_line
 from ptyctl.core.normaliser import Normaliser
+from ptyctl.files import FILE_MODE
 
 from .jsonl import PIECE_BYTES, read_rows, read_rows_backwards
 from .prompt_lines import PACKED_BYTES, PromptLines
@@ -21,7 +22,6 @@ from .raw_log import RawLog
 
 #: The kernel has written data older than this (Linux: dirty_expire_centisecs, 30 s, plus the writeback interval).
 _WRITEBACK_S = 60.0
-_FILE_MODE = 0o600
 #: Pause between two pieces. Without it the event loop's thread gets the GIL only every 5 ms (`sys.getswitchinterval`).
 _PAUSE_S = 0.0001
 
@@ -32,6 +32,7 @@ class SpoolReplay:
     Attributes:
         writing: False once the disk was full.
         on_disk: bytes of the spool that are on disk.
+        returned_raw, begun_raw: see `TranscriptState`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -39,11 +40,12 @@ class SpoolReplay:
         self.normaliser = Normaliser()
         self.prompts = PromptLines()
         self.last_prompt: Mark | None = None
+        self.returned_raw = self.begun_raw = -1
         self.writing = True
         self.on_disk = 0
         self._folder = folder
         self._ts = 0
-        self._file = os.open(folder / "output.spool", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+        self._file = os.open(folder / "output.spool", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
 
     def run(self, raw: RawLog, *, ended: bool) -> None:
         """Replay the persisted bytes. `ended`: no output follows them, so incomplete sequences are flushed."""
@@ -74,10 +76,13 @@ class SpoolReplay:
         self.normaliser = Normaliser(row["raw"], row["spool"], reader, in_line=in_line, blanks=blanks)
         self.normaliser.modes = set(state["modes"])
         self.on_disk = row["spool"]
+        self.returned_raw, self.begun_raw = state.get("returned_raw", -1), state.get("begun_raw", -1)
         with (self._folder / "output.prompts").open("rb") as file:
             self.prompts = PromptLines.unpacked(file.read(PACKED_BYTES * state["prompts"]))
         if (last := self.prompts.last()) is not None:
-            self.last_prompt = read_sentinel(os.pread(self._file, last[1] - last[0], last[0]))
+            line = state["line"].encode("latin-1") if "line" in state else None
+            prompt = read_sentinel(os.pread(self._file, last[1] - last[0], last[0]))
+            self.last_prompt = prompt._replace(line=line, line_follows="line_follows" in state)
 
     def _begin_incarnation(self, nonces: list[str]) -> None:
         self._write(self.normaliser.flush())
@@ -89,6 +94,12 @@ class SpoolReplay:
             self._write(self.normaliser.feed(raw.read(begin, min(begin + PIECE_BYTES, end)), self._ts))
             placed, self.normaliser.marks = self.normaliser.marks, []
             for mark in placed:
+                if mark.mark.kind == "begin":
+                    self.begun_raw = mark.raw_begin
+                elif mark.mark.kind == "line":
+                    self.last_prompt = with_line(self.last_prompt, mark.mark)
+                else:
+                    self.returned_raw = mark.raw_begin
                 if mark.mark.kind == "prompt":
                     self.prompts.add(mark.spool_begin, mark.spool_end)
                     self.last_prompt = mark.mark
@@ -111,7 +122,7 @@ class SpoolReplay:
             os.ftruncate(self._file, self.on_disk)
             packed, path = self.prompts.packed(), self._folder / "output.prompts"
             if not path.exists() or path.read_bytes() != packed:
-                path.touch(_FILE_MODE)
+                path.touch(FILE_MODE)
                 path.write_bytes(packed)
         except OSError:
             self.writing = False

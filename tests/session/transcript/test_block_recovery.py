@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -52,6 +53,27 @@ def test_command_runs_on_although_rows_of_a_declined_one_follow(tmp_path: Path) 
     assert found is not None
     assert found.block is running
     assert end_open_blocks(tmp_path, rows, log, 0, (NONCE,), found.block) == rows
+    log.close()
+
+
+@pytest.mark.parametrize(
+    ("received", "runs"),
+    [
+        (b"", True),
+        (mark(1, "P;0;1;/") + b"$ ", False),
+        (mark(1, "P;0;1;/") + b"$ c\r\n" + mark(2, "B;c") + b"out", True),
+        (mark(1, "P;0;1;/") + b"$ ^C" + mark(2, "P;130;1;/") + b"$ c\r\n" + mark(3, "B;c") + mark(4, "E;4"), True),
+        (mark(1, "P;0;1;/") + b"$ c\r\n" + mark(2, "B;c") + mark(1, "P;0;1;/"), True),
+        (mark(1, "P;0;1;/") + b"$ c\r\n" + mark(2, "B;c") + mark(3, "E;4") + mark(4, "P;4;1;/"), False),
+    ],
+    ids=["nothing", "first prompt", "begin", "cleared line and begin", "repeated prompt", "end and prompt"],
+)
+def test_command_runs_if_its_begin_and_no_later_prompt_is_on_disk(tmp_path: Path, received: bytes, runs: bool) -> None:
+    """The command's block begins before the new shell shows its first prompt."""
+    log = RawLog(tmp_path / "output.raw", 1 << 20)
+    log.get_buffer()[: len(received)] = received
+    log.take(len(received))
+    assert (find_running_block([block(0, 0)], log, NONCE) is not None) == runs
     log.close()
 
 

@@ -49,6 +49,7 @@ def test_spool_after_crash_at_any_byte_equals_spool_without_crash(
             for piece in split_at(raw[kill:], places):
                 second.data_received(piece)
             assert second.terminal_modes == whole.terminal_modes
+            assert (second.last_prompt and second.last_prompt.line) == (whole.last_prompt and whole.last_prompt.line)
             for stream in (whole, first, second):
                 stream.channel_ended(ChannelEnded("end"))
             assert second.read(0, second.spool_end) == whole.read(0, whole.spool_end)
@@ -96,6 +97,21 @@ async def test_resumed_session_keeps_terminal_modes(tmp_path: Path) -> None:
     channel.feed(b"a row behind it\r\n")
     again, _ = await adopt_copy(session, tmp_path)
     assert again.stream.terminal_modes == {1}
+    await again.close()
+
+
+@pytest.mark.parametrize("is_running", [False, True])
+async def test_resumed_session_knows_text_that_the_shell_has_put_into_the_line(tmp_path: Path, is_running: bool) -> None:
+    channel = MemoryChannel()
+    session = await connect_session(tmp_path, channel)
+    session.stream.transcript.row_interval_ms = 0
+    channel.feed(b"\x1b]7717;%s;1;P;0,echo%%20;;/\x07$ echo " % session.shell_nonce.encode())
+    session.flush()
+    channel.feed(b"a row behind it")
+    if is_running:
+        channel.feed(b"\x1b]7717;%s;2;B;echo\x07" % session.shell_nonce.encode())
+    again, _ = await adopt_copy(session, tmp_path)
+    assert again.gate.unfinished_line.filled == (None if is_running else b"echo ")
     await again.close()
 
 
