@@ -66,7 +66,7 @@ class _Log:
 class _Times:
     """Reads a timeline in step with the lines.
 
-    An incarnation is part of the reply in which its offset is passed.
+    An incarnation is part of the reply that reaches its offset.
     """
 
     def __init__(self, rows: Iterator[TimelineRow], begin: int) -> None:

@@ -17,9 +17,10 @@ from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.output_wait import OutputWait, WaitConditions, WaitProgress
 from ptyctl.session.runs.error_lines import error_lines
 from ptyctl.session.runs.prompt_strategy import unanswered_line
-from ptyctl.session.runs.run import Run
+from ptyctl.session.runs.run import Run, RunResult
 from ptyctl.session.runs.run_output import run_output
 from ptyctl.session.session import Session
+from ptyctl.session.transcript.block_recovery import is_discarded
 
 from .mode_change import change_mode, mode_at
 from .output_selection import select_output
@@ -46,9 +47,35 @@ async def execute(session: Session, request: ExecRequest, progress: Progress | N
         run = await session.runs.begin(command, session.profile(request.expect), writer, request)
         fence = run.fence
     else:
-        run = session.runs.find(request.block_id)
+        run = _find_run(session, request.block_id)
     reason = await _RunWait(session, run, request, pattern, fence, progress).wait()
     return await _result(session, run, request, reason)
+
+
+def _find_run(session: Session, block_id: str) -> Run:
+    """Return a run by its id; one of an earlier server, or an old one, from its block. Raises PtyctlError NOT_FOUND."""
+    try:
+        return session.runs.find(block_id)
+    except PtyctlError:
+        block = session.blocks.get(block_id)
+        if block is None or is_discarded(block) or block.ts_end is None or block.raw_end is None or block.spool_end is None:
+            raise
+        run = Run(session.runs.changed, block.seq, block.cmd, session.profile(), 0.0, started_ms=block.ts_begin, driven=False)
+        run.attached(block.raw_begin, block.spool_begin)
+        run.restore_echo(block.prompt_before, on_device=bool(block.device))
+        run.finish(
+            RunResult(
+                "cancelled" if block.status == "cancelled" else "marks",
+                block.ts_end - block.ts_begin,
+                block.raw_end,
+                block.spool_end,
+                block.spool_end,
+                exit_code=block.exit_code,
+                exit_code_reason=None if block.exit_code is not None else block.reason,
+                prompt_after=block.prompt_after or "",
+            )
+        )
+        return run
 
 
 def _run_of_approval(session: Session, approval_id: str, writer: Writer) -> Run:
@@ -202,10 +229,14 @@ async def _reply(session: Session, run: Run, request: ExecRequest, reason: DoneR
             errors = await error_lines(stream, run.profile, output.text)
         except PtyctlError as error:  # the output is not lost by that
             notices = [f"error_hints are missing: {error.message}"]
+    stderr, stderr_omitted = "", 0
+    if session.error_output is not None:
+        stderr, stderr_omitted = session.error_output.text(run.block_id, request.max_output_bytes, ended=result is not None)
     permit = run.review.permit
     edited = run.review.edited or None
     return ExecReply(
         stdout=output.text,
+        stderr=stderr,
         exit_code=None if result is None else result.exit_code,
         exit_code_reason=_running_reason(run) if result is None else result.exit_code_reason,
         done_reason=reason,
@@ -217,8 +248,8 @@ async def _reply(session: Session, run: Run, request: ExecRequest, reason: DoneR
         block_id=run.block_id,
         cursor=str(spool_begin),
         next_cursor=str(spool_end),
-        output_truncated=output.omitted_bytes > 0,
-        omitted_bytes=output.omitted_bytes or None,
+        output_truncated=output.omitted_bytes + stderr_omitted > 0,
+        omitted_bytes=output.omitted_bytes + stderr_omitted or None,
         pages=run.pages or None,
         mode=None if result is None else mode_at(session),
         message=unanswered_line(run) if result is None else None,

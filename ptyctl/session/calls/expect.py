@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ptyctl.api.errors import PtyctlError, invalid
 from ptyctl.api.pty import MatchSpan, PromptExtra, PtyReply
 from ptyctl.core.marks import SENTINEL, read_sentinel
 from ptyctl.core.renderer import render_line
 from ptyctl.core.search import LOOP_STEPS, MATCH_LIMIT_BYTES, MatchRange, Search, compile_pattern, literal_pattern
 from ptyctl.core.spool import UTF8_MAX_BYTES, SpoolWindow
-from ptyctl.session.io.pattern_search import find_next
+from ptyctl.session.io.pattern_search import find_next, find_next_received
+from ptyctl.session.io.time_slice import TimeSlice
 from ptyctl.session.session import Session
+
+from .cursor import past_the_end
 
 #: Text that is no longer in the window is searched in pieces of this size, yielding to the event loop between them.
 _PIECE_BYTES = 1 << 20
 #: Longest prompt of a device.
 _PROMPT_BYTES = 1024
+#: Rows of blocks that are examined at once, in about 3 ms; more of them in time slices.
+_LOOP_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +70,9 @@ class ExpectWait:
         self._on_match = on_match
         self._impossible = impossible
         self._search = Search(expected.pattern, cursor) if expected.pattern is not None else None
+        self._device_prompts = DevicePrompts(session, cursor) if expected.kind == "prompt" else None
         self._match: MatchRange | None = None
-        self._searching = False  # in a thread
+        self._searching = False  # in a thread or in time slices
 
     async def run(self, timeout_s: float) -> MatchRange | None:
         """Return the match, or None at the timeout or the end of the stream.
@@ -88,6 +93,8 @@ class ExpectWait:
                 self._check()
                 if over or self._match is not None:
                     break
+                if self._impossible():  # since a long search
+                    continue
                 await stream.wait(deadline, coalesce=self._search is not None)
         finally:
             if unsubscribe is not None:
@@ -100,13 +107,17 @@ class ExpectWait:
 
     def _is_long_search(self) -> bool:
         """Return whether the next search would stall the event loop. The answer to its match may follow later output."""
+        if self._device_prompts is not None:
+            return self._device_prompts.is_long()
         return self._search is not None and self._search.steps(self._stream.window) > LOOP_STEPS
 
     async def _search_long(self, deadline: float) -> MatchRange | None:
-        assert self._search is not None
         self._searching = True
         try:
-            return await find_next(self._stream.search_turn, self._search, self._stream.searchable_window, deadline)
+            if self._device_prompts is not None:
+                return self._marked_prompt() or await self._device_prompts.find_in_slices()
+            assert self._search is not None
+            return await find_next_received(self._stream, self._search, self._stream.searchable_window, deadline)
         finally:
             self._searching = False
 
@@ -116,10 +127,12 @@ class ExpectWait:
             return self._search.search(stream.searchable_window()) if self._search.scanned < stream.spool_end else None
         if self._expected.kind == "eof":
             return MatchRange(stream.spool_end, stream.spool_end) if stream.ended is not None else None
-        line = stream.prompts.first_from(self._cursor)
-        if line is not None:
-            return MatchRange(*line)
-        return _device_prompt(self._session, self._cursor) or _learned_prompt(self._session, self._cursor)
+        assert self._device_prompts is not None
+        return self._marked_prompt() or self._device_prompts.find() or _learned_prompt(self._session, self._cursor)
+
+    def _marked_prompt(self) -> MatchRange | None:
+        line = self._stream.prompts.first_from(self._cursor)
+        return None if line is None else MatchRange(*line)
 
     def _matched(self, match: MatchRange | None) -> None:
         if match is not None:
@@ -146,19 +159,71 @@ class ExpectWait:
         return None
 
 
-def _device_prompt(session: Session, cursor: int) -> MatchRange | None:
-    """Return the first device prompt at or after a cursor that ended a command: the last line of a block."""
-    first = None
-    for block in reversed(session.blocks.all()):
-        if block.spool_end is not None and block.spool_end <= cursor:
-            break
-        if block.device and block.spool_end is not None:
-            tail = session.stream.read(max(block.spool_begin, block.spool_end - _PROMPT_BYTES), block.spool_end)
-            line = tail.rpartition(b"\n")[2]
-            begin = block.spool_end - len(line)
-            if begin >= cursor and _is_prompt(session, line):
-                first = MatchRange(begin, block.spool_end)
-    return first
+class DevicePrompts:
+    """Finds the first device prompt at or after a cursor that ended a command: the last line of a block.
+
+    A block without one is examined again only after the session's prompt has changed.
+    """
+
+    def __init__(self, session: Session, cursor: int) -> None:
+        self._session = session
+        self._cursor = cursor
+        self._examined = 0
+        self._prompt: object = None
+        self._found: MatchRange | None = None
+
+    def is_long(self) -> bool:
+        """Return whether so many blocks ended after the cursor, and are to be examined, that it would stall the event loop."""
+        blocks = self._session.blocks
+        at = blocks.rows - _LOOP_ROWS
+        if at <= self._first_row():
+            return False
+        block = blocks.of_row(at)
+        return block is None or block.spool_end is None or block.spool_end > self._cursor
+
+    def find(self) -> MatchRange | None:
+        """Return the prompt's range, or None."""
+        for _ in self._search():
+            pass
+        return self._found
+
+    async def find_in_slices(self) -> MatchRange | None:
+        """Return the prompt's range, or None. Yields to the event loop, and then wakes waiters if output was received."""
+        stream, time_slice = self._session.stream, TimeSlice()
+        before = stream.spool_end, stream.ended
+        for _ in self._search():
+            await time_slice.yield_if_over()
+        if (stream.spool_end, stream.ended) != before:
+            asyncio.get_running_loop().call_soon(stream.notify_waiters)
+        return self._found
+
+    def _search(self) -> Iterator[None]:
+        """Examine blocks, one in each step: the newest first, back to the cursor, and then from there for their last line."""
+        session, blocks = self._session, self._session.blocks
+        first, prompt, rows = self._first_row(), self._current_prompt(), blocks.rows
+        ended: list[tuple[int, int]] = []
+        for block in blocks.changed_since(first):
+            if block.spool_end is not None:
+                if block.spool_end <= self._cursor:
+                    break
+                if block.device:
+                    ended.append((block.spool_begin, block.spool_end))
+            yield
+        for begin, end in reversed(ended):
+            line = session.stream.read(max(begin, end - _PROMPT_BYTES), end).rpartition(b"\n")[2]
+            if end - len(line) >= self._cursor and _is_prompt(session, line):
+                self._found = MatchRange(end - len(line), end)
+                return
+            yield
+        self._examined, self._prompt = rows, prompt
+
+    def _first_row(self) -> int:
+        return self._examined if self._prompt == self._current_prompt() else 0
+
+    def _current_prompt(self) -> object:
+        """Return what decides whether a line is a prompt."""
+        session = self._session
+        return session.platform, session.expect, session.prompt.learned
 
 
 def _learned_prompt(session: Session, cursor: int) -> MatchRange | None:
@@ -175,13 +240,6 @@ def _learned_prompt(session: Session, cursor: int) -> MatchRange | None:
 
 def _is_prompt(session: Session, line: bytes) -> bool:
     return session.prompt.match(render_line(line), session.profile()) is not None
-
-
-def past_the_end(cursor: int, end: int) -> PtyctlError:
-    """Return the error for a `from_cursor` that does not exist yet."""
-    return invalid(
-        f"from_cursor {cursor} is past the end, {end}", hint="pass a resume_cursor of the same terminal", field="from_cursor"
-    )
 
 
 def match_reply(session: Session, match: MatchRange, expected: Expectation) -> PtyReply:

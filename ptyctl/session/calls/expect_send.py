@@ -14,7 +14,8 @@ from ptyctl.session.runs.run import Run
 from ptyctl.session.runs.run_output import run_output
 from ptyctl.session.session import Session
 
-from .expect import Expectation, ExpectWait, expectation, match_reply, past_the_end, timeout_reply
+from .cursor import past_the_end
+from .expect import Expectation, ExpectWait, expectation, match_reply, timeout_reply
 from .pty_calls import begin, output_cursor, until_idle, wait_seconds
 
 #: How long the mode may take to become idle after the end of a run (seconds).
@@ -147,7 +148,7 @@ class _Dialogue:
         )
 
     async def _shown(self) -> str:
-        """Return what the program shows: the screen if it has painted all of it, otherwise the last rows of its own output."""
+        """Return what the program shows: the screen if it has painted all of it, otherwise the last rows of its output."""
         stream, begin = self._session.stream, self._run.raw_begin
         screen = (await self._session.screen.state()).snapshot
         painted = begin is not None and _CLEAR.search(stream.read_raw(begin, begin + _PAINTED_BYTES))

@@ -19,11 +19,12 @@ async def lock(session: Session, task_id: str, ttl_s: float, wait_s: float = 0.0
 
     Raises:
         PtyctlError: LOCKED after `wait_s`; `details.queue_position` is the task's place, which is kept for a short time.
-            IO_ERROR if the lease cannot be stored; LIMIT_EXCEEDED if the queue is full.
+            IO_ERROR if the lease cannot be stored; LIMIT_EXCEEDED if the queue is full; CLAIM_LOST or SESSION_MOVED if another
+            node of the fleet may own the console.
     """
     owner = lock_owner(task_id)
     try:
-        lease = session.leases.acquire(owner, ttl_s, _now())
+        lease = _acquire(session, owner, ttl_s)
     except PtyctlError as error:
         if wait_s <= 0 or error.code is not ErrorCode.LOCKED:
             raise
@@ -36,6 +37,7 @@ async def lock(session: Session, task_id: str, ttl_s: float, wait_s: float = 0.0
 def take_over(session: Session, task_id: str, ttl_s: float, reason: str | None) -> Lease:
     """Take the lease from its holder. All users of the session get a notice with the reason."""
     owner = lock_owner(task_id)
+    _check_ownership(session)
     lease, loser = session.leases.take_over(owner, ttl_s, _now())
     taken_from = {"taken_from": loser.task_id, "taken_from_principal": loser.principal} if loser is not None else {}
     session.activity.record("take_over", **caller(task_id), fence=lease.fence, **taken_from, reason=reason)
@@ -74,8 +76,19 @@ def heartbeat(session: Session, task_id: str, ttl_s: float) -> Lease:
     return lease
 
 
+def _acquire(session: Session, owner: Owner, ttl_s: float) -> Lease:
+    _check_ownership(session)
+    return session.leases.acquire(owner, ttl_s, _now())
+
+
+def _check_ownership(session: Session) -> None:
+    """Check that no other node may have granted a lock with a greater fence meanwhile. Raises CLAIM_LOST, SESSION_MOVED."""
+    if session.state != "closed":
+        session.check_ownership()
+
+
 async def _wait(session: Session, owner: Owner, ttl_s: float, deadline: float) -> Lease:
-    leases, queue = session.leases, session.leases.queue
+    queue = session.leases.queue
     waiting = queue.waiting(_now())
     if owner not in waiting:
         session.limits["max_session_queue"].check(len(waiting))
@@ -84,7 +97,7 @@ async def _wait(session: Session, owner: Owner, ttl_s: float, deadline: float) -
         try:
             if session.state == "closed":
                 raise session.already_closed()
-            lease = leases.acquire(owner, ttl_s, _now())
+            lease = _acquire(session, owner, ttl_s)
         except PtyctlError as error:
             if error.code is not ErrorCode.LOCKED:
                 queue.leave(owner)

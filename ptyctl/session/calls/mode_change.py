@@ -56,7 +56,7 @@ async def _reserved(
     session: Session,
     writer: Writer,
     purpose: str,
-    work: Callable[[DeviceCli, modes.Check], Awaitable[_Result]],
+    work: Callable[[DeviceCli, modes.CheckCommand], Awaitable[_Result]],
 ) -> _Result:
     """Do work at the device while no run can begin. A cancelled caller leaves nothing half done, such as a password prompt."""
     session.gate.check(writer)

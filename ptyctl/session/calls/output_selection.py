@@ -1,4 +1,4 @@
-"""A part of a run's output for an exec reply: what follows a cursor, and the lines that match a pattern.
+"""A part of a run's output for an exec reply: the text after a cursor, and the lines that match a pattern.
 
 Both are taken from the spool, piece by piece, so that the size of the output does not matter.
 """
@@ -19,7 +19,7 @@ from ptyctl.session.io.output_stream import LINE_BYTES, OutputStream
 from ptyctl.session.io.pattern_search import LINE_STEPS, search_with
 from ptyctl.session.runs.run import Run
 
-from .read import parse_cursor
+from .cursor import parse_cursor
 
 #: The spool is searched in pieces of about this size, yielding to the event loop between them.
 _PIECE_BYTES = 1 << 20
@@ -63,7 +63,7 @@ async def select_output(run: Run, stream: OutputStream, request: ExecRequest) ->
 
 
 def _bounds(run: Run, stream: OutputStream) -> tuple[int, int]:
-    """Return the range of the output in the spool, without an incomplete character and the prompt at its end."""
+    """Return the range of the output in the spool, without a trailing prompt or incomplete character."""
     begin = stream.spool_end if run.spool_begin is None else min(run.spool_begin, stream.spool_end)
     if run.result is None:
         tail = stream.read(max(begin, stream.spool_end - 4), stream.spool_end)

@@ -7,6 +7,7 @@ import os
 import shlex
 from pathlib import Path
 
+from ptyctl.api.blocks import BlockOrigin
 from ptyctl.api.errors import NextStep, invalid, unsupported
 from ptyctl.api.exec import DEFAULT_MAX_OUTPUT_BYTES
 from ptyctl.api.io import DEFAULT_WAIT_MS, MAX_WAIT_MS
@@ -24,12 +25,13 @@ from ptyctl.core.marker import Marker
 from ptyctl.core.shells import shell_dialect
 from ptyctl.core.spool import UTF8_MAX_BYTES, whole_characters
 from ptyctl.session.io.gate import Writer
-from ptyctl.session.runs.run import Origin, Run
+from ptyctl.session.runs.run import Run
 from ptyctl.session.runs.run_output import run_output
 from ptyctl.session.session import Session
 from transports.caller import expand_user, is_directory
 
-from .expect import Expectation, ExpectWait, expectation, match_reply, past_the_end, timeout_reply
+from .cursor import past_the_end
+from .expect import Expectation, ExpectWait, expectation, match_reply, timeout_reply
 from .write import press_key, type_with_approval
 
 #: How long a shell may take for its start-up files and the echo of a command: the reply's cursor is after the echo (seconds).
@@ -143,7 +145,8 @@ async def press(session: Session, key: bytes, task_id: str | None) -> PtyReply:
     Ctrl-D.
     """
     session.gate.check(Writer(task_id))
-    stream, last_prompt = session.stream, session.stream.prompts.last()
+    stream = session.stream
+    last_prompt = stream.prompts.last()
     deadline = asyncio.get_running_loop().time() + _LINE_EDITOR_WAIT_S
     while last_prompt is not None and session.runs.mode == "idle" and stream.spool_end == last_prompt[1]:
         if stream.ended is not None or asyncio.get_running_loop().time() >= deadline:
@@ -189,7 +192,7 @@ def status(session: Session) -> PtyReply:
     )
 
 
-async def begin(session: Session, cmd: str, cwd: str | None, task_id: str | None, origin: Origin) -> Run:
+async def begin(session: Session, cmd: str, cwd: str | None, task_id: str | None, origin: BlockOrigin) -> Run:
     """Start a run, and wait until its output begins or it has ended."""
     if not cmd.strip():
         raise invalid("cmd is empty", hint=NextStep.SEND_ENTER, field="cmd")

@@ -18,7 +18,8 @@ from ptyctl.platforms.pattern import Pattern, line_patterns
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.output_wait import OutputWait, WaitConditions, WaitEnd, WaitProgress
 
-_CURSOR_HINT = "pass the next_cursor of an earlier reply unchanged"
+from .cursor import dropped_message, move_if_expired, parse_cursor
+
 #: After this time an incomplete character at the end is returned as invalid UTF-8 (seconds).
 INCOMPLETE_CHARACTER_S = 0.2
 
@@ -52,7 +53,7 @@ async def receive(
     the match.
     """
     hints = input_hints(request)
-    begin = _first_available(stream, asked)
+    begin = move_if_expired(stream, asked)
     limited = conditions.pattern is None or request.max_bytes is not None
     wait = OutputWait(stream, begin, replace(conditions, full_at=begin + _max_bytes(request) if limited else None))
     why = await wait.run(WaitProgress(stream, progress))
@@ -111,34 +112,10 @@ def input_hints(request: IoRequest) -> tuple[Pattern, ...]:
     return line_patterns(request.input_hints.wait_for_regexes if request.input_hints else None, "input_hints.wait_for_regexes")
 
 
-def parse_cursor(cursor: str, end: int, field: str) -> int:
-    """Return the spool offset of a cursor. Raises PtyctlError INVALID_ARGUMENT."""
-    if not cursor.isascii() or not cursor.removeprefix("-").isdigit() or len(cursor) > 20:
-        raise invalid(f"{field} is not a number", hint=_CURSOR_HINT, field=field)
-    offset = int(cursor)
-    if offset < 0:
-        raise invalid(f"{field} is negative", hint=_CURSOR_HINT, field=field)
-    if offset > end:
-        raise invalid(f"{field} {offset} is past the end, {end}", hint="pass a cursor of this session", field=field)
-    return offset
-
-
 def _character_start(stream: OutputStream, offset: int) -> int:
     """Return the first offset at or after `offset` at which a character begins."""
     head = stream.read(offset, offset + UTF8_MAX_BYTES - 1)
     return offset + next((at for at, byte in enumerate(head) if byte & 0xC0 != 0x80), len(head))
-
-
-def _first_available(stream: OutputStream, cursor: int) -> int:
-    """Return where a read from a cursor begins: an expired cursor is moved to the oldest text in the window.
-
-    A cursor expires when its text has left the window. The reply reports the difference as `dropped_bytes`; mode `history`
-    reads older text from disk.
-    """
-    begin = cursor
-    if cursor < stream.spool_start and stream.window.start <= stream.spool_start:
-        begin = stream.window.character_start(stream.spool_start)
-    return stream.first_readable(begin)
 
 
 def _max_bytes(request: IoRequest) -> int:
@@ -161,7 +138,7 @@ def _visible(stream: OutputStream, chunk: bytes, begin: int) -> bytes:
 
 
 async def _at_a_boundary(stream: OutputStream, chunk: bytes, begin: int, request: IoRequest) -> bytes:
-    """Return the chunk without an incomplete character at its end, unless that has been there for 200 ms."""
+    """Return the chunk without a trailing incomplete character, unless that is older than 200 ms."""
     whole = whole_characters(chunk)
     if whole == len(chunk):
         return chunk
@@ -215,12 +192,5 @@ def _reply(
         buffered_bytes=stream.spool_end - stream.spool_start,
         buffer_limit_bytes=stream.window.limit,
         max_bytes_reached=full or None,
-        message=_dropped_message(stream, begin, dropped) if dropped and request.mode != "tail" else None,
+        message=dropped_message(stream, begin, dropped) if dropped and request.mode != "tail" else None,
     )
-
-
-def _dropped_message(stream: OutputStream, begin: int, dropped: int) -> str:
-    first = begin - dropped
-    if first >= stream.transcript.spool_persisted:
-        return f"{dropped} bytes from cursor {first} on were not kept: the disk or the quota was full"
-    return f'{dropped} bytes from cursor {first} on are not in memory any more: read them with mode "history" and that cursor'

@@ -73,14 +73,14 @@ async def read_screen(session: Session, request: PtyReadScreen) -> ScreenReply:
         reply = await _reply(state, int(time.time() * 1000), session.display.status_message())
         ended = {"matched": why == "matched", "idle_reached": why == "idle", "timed_out": why == "timeout"}
         return reply.model_copy(update=ended)
-    at = None if request.at is None else _offset(session, request.at)
-    if at == session.display.source.end and not await session.display.source.changed_at(at):
+    at, source = None if request.at is None else _offset(session, request.at), session.display.source
+    if at == source.end and not await source.changed_at(at):
         at = None
     if at is None:
         state = await session.screen.state(attributes=request.attributes, paint=request.paint)
         return await _reply(state, int(time.time() * 1000), session.display.status_message())
     state = await session.screen.state_at(at, attributes=request.attributes, paint=request.paint)
-    return await _reply(state, await session.display.source.time_at(at), None)
+    return await _reply(state, await source.time_at(at), None)
 
 
 async def read_deltas(session: Session, request: PtyReadScreenDeltas) -> DeltasReply:
@@ -96,9 +96,9 @@ async def read_deltas(session: Session, request: PtyReadScreenDeltas) -> DeltasR
 
 async def status(session: Session, request: PtyScreenStatus) -> ScreenStatusReply:
     """Return the screen's title, size and cursor, and the end of the deltas."""
-    picture = (await session.screen.state()).snapshot
+    picture, deltas = (await session.screen.state()).snapshot, session.display.deltas
     return ScreenStatusReply(
-        cursor=session.display.deltas.cursor,
+        cursor=deltas.cursor,
         title=picture.title,
         alt_screen=picture.alt_screen,
         rows=picture.rows_count,

@@ -11,7 +11,14 @@ from ptyctl.platforms import COMMON, CommandSequence, Platform, Platforms
 from ptyctl.session.device.device_cli import DeviceCli
 from ptyctl.session.device.login import log_in
 from ptyctl.session.device.modes import walk_home
-from ptyctl.session.device.platform_detection import AUTO, any_platform, detect, detect_by_banner, format_verdict, load_platform
+from ptyctl.session.device.platform_detection import (
+    AUTO,
+    any_platform,
+    detect,
+    detect_by_banner,
+    format_detected,
+    load_platform,
+)
 from ptyctl.session.device.prompt_wait import FIRST_PROMPT_WAIT_S, wait_for_prompt
 from ptyctl.session.io.gate import SYSTEM
 from ptyctl.session.session import Session
@@ -59,21 +66,21 @@ def merged_expect(given: Expect, platform: Platform) -> Expect:
 
 def _login_platform(session: Session, platforms: Platforms) -> Platform:
     """The platform that the banner indicates; without one, the questions of any platform's login may be asked."""
-    verdict = detect_by_banner(session.terminal, platforms)
-    return platforms.get(verdict.family) if verdict.family is not None and verdict.sure else any_platform(platforms)
+    detected = detect_by_banner(session.terminal, platforms)
+    return platforms.get(detected.family) if detected.family is not None and detected.sure else any_platform(platforms)
 
 
 async def _detect_platform(session: Session, platforms: Platforms) -> str:
     """Detect the platform at the prompt, or by the banner alone without one, or at a menu's; the notice about it."""
     terminal = session.terminal
-    verdict = detect_by_banner(terminal, platforms)
+    detected = detect_by_banner(terminal, platforms)
     is_menu = terminal.last_line().rstrip().endswith(":")
     if not is_menu and await wait_for_prompt(terminal, session.profile(), terminal.now() + FIRST_PROMPT_WAIT_S, SYSTEM):
-        verdict = await detect(terminal, platforms, DeviceCli(terminal, platforms.get(COMMON)))
-    name = verdict.family if verdict.family is not None and verdict.sure else COMMON
+        detected = await detect(terminal, platforms, DeviceCli(terminal, platforms.get(COMMON)))
+    name = detected.family if detected.family is not None and detected.sure else COMMON
     platform = platforms.get(name)
     session.adopt_platform(name, platform, merged_expect(session.expect, platform))
-    return format_verdict(verdict)
+    return format_detected(detected)
 
 
 async def _set_up_terminal(session: Session) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
@@ -16,26 +17,33 @@ from ptyctl.session.session import Session
 
 from .pty_calls import interrupt, until_idle
 
-#: How long a program may take to end after Ctrl-C, or after it was killed (seconds).
-INTERRUPT_GRACE_S = 2.0
-#: Ctrl-C is pressed this often in that time: a shell that is about to start the program may lose one.
+#: Times of the signals after SIGINT (Ctrl-C), for a program that is ended by force (seconds).
+HANGUP_AFTER_S, KILL_AFTER_S = 2.0, 5.0
+#: How long the prompt may take after SIGKILL (seconds).
+KILLED_GRACE_S = 2.0
+#: Ctrl-C is pressed this often before the next signal: a shell that is about to start the program may lose one.
 INTERRUPTS = 3
 #: How long a new shell may take until its first prompt (seconds).
 FIRST_PROMPT_S = 15.0
 
 
 async def end_session(session: Session, force: bool, task_id: str | None) -> PtyReply:
-    """End the current run: with Ctrl-C and, if that is ignored and `force` is set, with SIGKILL.
+    """End the current run: with Ctrl-C and, if that is ignored and `force` is set, with SIGHUP and then SIGKILL.
+
+    With `force`, commands of the caller that wait for an approval are withdrawn.
 
     Raises:
         PtyctlError: BUSY if it does not end; UNSUPPORTED if the program cannot be killed; LOCKED, LOCK_REQUIRED.
     """
+    if force:
+        session.runs.withdraw_held(Writer(task_id).principal, "the command was ended before it was approved")
     run = session.runs.current
     if run is None:
         return _ended(session, "already_idle")
-    for _ in range(INTERRUPTS):
-        await interrupt(session, task_id)
-        if await until_idle(session, asyncio.get_running_loop().time() + INTERRUPT_GRACE_S / INTERRUPTS):
+    begin = asyncio.get_running_loop().time()
+    for number in range(1, INTERRUPTS + 1):
+        await _interrupt(session, task_id)
+        if await until_idle(session, begin + number * HANGUP_AFTER_S / INTERRUPTS):
             return _ended(session, "prompt")
     details: dict[str, Any] = {
         "block_id": run.block_id,
@@ -51,12 +59,25 @@ async def end_session(session: Session, force: bool, task_id: str | None) -> Pty
         )
     session.gate.check(Writer(task_id))
     session.activity.record("kill", **caller(task_id), block_id=run.block_id)
-    if not session.open_channel().kill_foreground():
-        raise unsupported("the foreground program cannot be killed from here", hint=NextStep.RESET_TERMINAL, **details)
-    if not await until_idle(session, asyncio.get_running_loop().time() + INTERRUPT_GRACE_S):
-        message = "the program was killed, and no prompt followed"
-        raise PtyctlError(ErrorCode.BUSY, message, details, hint=NextStep.RESET_TERMINAL)
-    return _ended(session, "forced")
+    for number, deadline in ((signal.SIGHUP, KILL_AFTER_S), (signal.SIGKILL, KILL_AFTER_S + KILLED_GRACE_S)):
+        if not session.open_channel().signal_foreground(number):
+            raise unsupported("the foreground program cannot be killed from here", hint=NextStep.RESET_TERMINAL, **details)
+        if await until_idle(session, begin + deadline):
+            return _ended(session, "forced")
+    message = "the program was killed, and no prompt followed"
+    raise PtyctlError(ErrorCode.BUSY, message, details, hint=NextStep.RESET_TERMINAL)
+
+
+async def _interrupt(session: Session, task_id: str | None) -> None:
+    """Press Ctrl-C, or send SIGINT to a local program without a terminal."""
+    channel = session.open_channel()
+    if channel.pty_enabled:
+        await interrupt(session, task_id)
+        return
+    session.gate.check(Writer(task_id))
+    session.runs.interrupted()
+    if not channel.signal_foreground(signal.SIGINT):
+        await interrupt(session, task_id)
 
 
 def check_may_end(session: Session, task_id: str | None) -> None:
@@ -97,7 +118,7 @@ async def restart(session: Session, connect: Callable[[Session], Awaitable[None]
     session.activity.record("reset", **caller(None), why=why)
     await session.runs.abort("reset")
     if session.state == "open" and session.channel is not None:
-        session.channel.kill_foreground()
+        session.channel.signal_foreground(signal.SIGKILL)
         await session.channel.close(force=True)
     session.renew_shell_nonce()  # the new shell must not trust marks that the old one printed
     cursor = session.stream.spool_end

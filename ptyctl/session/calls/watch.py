@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from functools import partial
 from typing import Any
 
-from ptyctl.api.errors import invalid
+from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.operator import WatchItem
 from ptyctl.core.sanitizer import MAX_SEQUENCE_BYTES, TerminalSanitizer
 from ptyctl.session.clock import epoch_ms
@@ -19,6 +19,8 @@ from ptyctl.session.session import Session
 PIECE_BYTES = 64 * 1024
 #: A watcher that is too far behind gets the screen this often at most (seconds), or after twice the time that painting took.
 _PAINT_INTERVAL_S = 0.25
+#: A watch ends with BUSY if output arrives faster than it is drawn for this time (seconds).
+_PAINT_TIMEOUT_S = 120.0
 
 
 async def watch(
@@ -27,7 +29,8 @@ async def watch(
     """Yield items (see `WatchItem`) until the session is closed and all items were delivered.
 
     Raises:
-        PtyctlError: INVALID_ARGUMENT for an offset past the end; BUSY if the screen is too far behind.
+        PtyctlError: INVALID_ARGUMENT for an offset past the end; BUSY if the screen is too far behind at the begin,
+            or later for `_PAINT_TIMEOUT_S`.
     """
     watcher = _Watcher(session, max_behind, scrollback)
     unsubscribe = session.stream.subscribe_output(lambda raw, data: session.signal.notify())
@@ -86,9 +89,24 @@ class _Watcher:
         """
         loop = asyncio.get_running_loop()
         started, behind = loop.time(), self._source.end - self._raw
-        item = await self._paint(self._scrollback if behind <= (self._max_behind or 0) else 0)
+        scrollback = self._scrollback if behind <= (self._max_behind or 0) else 0
+        while (item := await self._try_paint(scrollback, started + _PAINT_TIMEOUT_S)) is None:
+            pass
         self._next_paint = loop.time() + max(2 * (loop.time() - started), _PAINT_INTERVAL_S)
         return item
+
+    async def _try_paint(self, scrollback: int, deadline: float) -> WatchItem | None:
+        """Return None if the screen is too far behind the output: the next attempt continues to draw it.
+
+        Raises:
+            PtyctlError: BUSY if it is still behind at the deadline.
+        """
+        try:
+            return await self._paint(scrollback)
+        except PtyctlError as error:
+            if error.code is not ErrorCode.BUSY or asyncio.get_running_loop().time() >= deadline:
+                raise
+            return None
 
     async def _paint(self, scrollback: int) -> WatchItem:
         """Return an item that paints the screen with lines above it, and continue from there. Raises PtyctlError BUSY."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,13 @@ from ptyctl.api.blocks import BlocksSearch
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import ExecRequest
 from ptyctl.api.io import IoRequest
+from ptyctl.api.pty import PtyWaitFor
 from ptyctl.session.calls.block_search import blocks_search
+from ptyctl.session.calls.expect import ExpectWait, expectation
+from ptyctl.session.calls.pty_calls import wait_for
+from ptyctl.session.io import pattern_search
 from ptyctl.session.session import Session
-from tests.session.scripted_session import connect_session, read_from, run_command, wait_until
+from tests.session.scripted_session import PATIENCE_MS, connect_session, read_from, run_command, wait_until
 
 #: Text and a pattern for which RE2's cache of states is of no use: each byte is a new state.
 HOSTILE_TEXT = b"abb\nab\nbaaba\nb" * 20_000
@@ -34,6 +39,68 @@ async def session(tmp_path: Path) -> Session:
 @pytest.fixture
 def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ptyctl.session.io.pattern_search.SEARCH_S", 0)
+
+
+class HeldSearches:
+    """Holds the searches in threads before they begin, with the text that they search."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._begun, self._released = threading.Event(), threading.Event()
+        self._search = pattern_search._search_unless
+        monkeypatch.setattr(pattern_search, "_search_unless", self._hold)
+
+    def _hold(self, *arguments: Any) -> Any:
+        self._begun.set()
+        assert self._released.wait(PATIENCE_MS / 1000)
+        return self._search(*arguments)
+
+    async def meanwhile(self, change: Callable[[], None]) -> None:
+        """Make a change during the first search."""
+        assert await asyncio.to_thread(self._begun.wait, PATIENCE_MS / 1000)
+        change()
+        self._released.set()
+
+
+async def test_output_during_a_long_search_is_searched(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, channel = HeldSearches(monkeypatch), session.channel
+    assert isinstance(channel, MemoryChannel)
+    pattern = HOSTILE_PATTERN + "|found"
+    read = asyncio.create_task(read_from(session.stream, cursor="0", until_regex=pattern, timeout_ms=PATIENCE_MS))
+    await held.meanwhile(lambda: channel.feed(b"found"))
+    async with asyncio.timeout(PATIENCE_MS / 2000):
+        assert (await read).matched
+
+
+async def test_end_during_a_long_search_ends_the_wait(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, channel = HeldSearches(monkeypatch), session.channel
+    assert isinstance(channel, MemoryChannel)
+    read = asyncio.create_task(read_from(session.stream, cursor="0", until_regex=HOSTILE_PATTERN, timeout_ms=PATIENCE_MS))
+    await held.meanwhile(channel.end)
+    async with asyncio.timeout(PATIENCE_MS / 2000):
+        assert (await read).timed_out is False
+
+
+async def test_output_during_a_long_search_of_an_expectation_is_searched(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, channel = HeldSearches(monkeypatch), session.channel
+    assert isinstance(channel, MemoryChannel)
+    request = PtyWaitFor(
+        session_id="s", from_cursor=0, match=HOSTILE_PATTERN + "|found", match_type="regex", timeout_ms=PATIENCE_MS
+    )
+    waiting = asyncio.create_task(wait_for(session, request))
+    await held.meanwhile(lambda: channel.feed(b"found"))
+    async with asyncio.timeout(PATIENCE_MS / 2000):
+        assert (await waiting).matched
+
+
+async def test_wait_that_becomes_hopeless_during_a_long_search_ends(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, hopeless = HeldSearches(monkeypatch), threading.Event()
+    expected = expectation("regex", HOSTILE_PATTERN, "match")
+    waiting = asyncio.create_task(ExpectWait(session, expected, 0, impossible=hopeless.is_set).run(PATIENCE_MS / 1000))
+    await held.meanwhile(hopeless.set)
+    async with asyncio.timeout(PATIENCE_MS / 2000):
+        assert await waiting is None
 
 
 async def test_other_reads_return_while_a_hostile_pattern_is_searched(session: Session, tmp_path: Path) -> None:

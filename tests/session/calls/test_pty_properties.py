@@ -26,7 +26,7 @@ from tests.session.scripted_session import PATIENCE_MS, connect_session, split_a
 #: Few letters, so that patterns occur; some are several bytes long.
 LETTERS = st.sampled_from(["a", "b", "é", "☃", "😀", "\n", "\r\n", "\x1b[1m"])
 TEXTS = st.lists(LETTERS, max_size=60).map(lambda letters: "".join(letters).encode())
-#: Patterns whose matches all have one length in characters: the end of a match does not depend on what follows it.
+#: Patterns whose matches all have one length in characters: the end of a match does not depend on the text after it.
 ATOMS = st.sampled_from(["a", "b", "é", "☃", "😀", ".", "[a☃]", "[^b]", r"\n"])
 PATTERNS = st.lists(ATOMS, min_size=1, max_size=3).map("".join)
 

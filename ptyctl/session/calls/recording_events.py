@@ -1,4 +1,4 @@
-"""The recording of a session: its raw output with the times, sizes and incarnations of the timeline."""
+"""Events of a session's recording: its raw output with the times, sizes and incarnations of the timeline."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ptyctl.session.transcript.timeline import TimelineRow, read_times
 MAX_EVENTS = 5_000
 
 
-async def recording(session: Session, from_offset: int, max_bytes: int) -> RecordingReply:
+async def read_recording_events(session: Session, from_offset: int, max_bytes: int) -> RecordingReply:
     """Return the events from a raw offset on. Output that was not kept is left out.
 
     Raises:

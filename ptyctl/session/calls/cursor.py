@@ -1,0 +1,47 @@
+"""Cursors of requests: the spool offset of each, and the expiry of a cursor whose text has left the window.
+
+A read from an expired cursor begins at the oldest text in the window and reports the difference as `dropped_bytes`; mode
+`history` and `pty_read_spool` read older text from disk.
+"""
+
+from __future__ import annotations
+
+from ptyctl.api.errors import PtyctlError, invalid
+from ptyctl.session.io.output_stream import OutputStream
+
+_HINT = "pass the next_cursor of an earlier reply unchanged"
+
+
+def parse_cursor(cursor: str, end: int, field: str) -> int:
+    """Return the spool offset of a cursor. Raises PtyctlError INVALID_ARGUMENT."""
+    if not cursor.isascii() or not cursor.removeprefix("-").isdigit() or len(cursor) > 20:
+        raise invalid(f"{field} is not a number", hint=_HINT, field=field)
+    offset = int(cursor)
+    if offset < 0:
+        raise invalid(f"{field} is negative", hint=_HINT, field=field)
+    if offset > end:
+        raise invalid(f"{field} {offset} is past the end, {end}", hint="pass a cursor of this session", field=field)
+    return offset
+
+
+def past_the_end(cursor: int, end: int) -> PtyctlError:
+    """Return the error for a `from_cursor` that does not exist yet."""
+    return invalid(
+        f"from_cursor {cursor} is past the end, {end}", hint="pass a resume_cursor of the same terminal", field="from_cursor"
+    )
+
+
+def move_if_expired(stream: OutputStream, cursor: int) -> int:
+    """Return where a read from a cursor begins: at the cursor, or at the oldest text in the window if it has expired."""
+    begin = cursor
+    if cursor < stream.spool_start and stream.window.start <= stream.spool_start:
+        begin = stream.window.character_start(stream.spool_start)
+    return stream.first_readable(begin)
+
+
+def dropped_message(stream: OutputStream, begin: int, dropped: int) -> str:
+    """Return why the text before `begin` was not returned, and how it can be read if it is on disk."""
+    first = begin - dropped
+    if first >= stream.transcript.spool_persisted:
+        return f"{dropped} bytes from cursor {first} on were not kept: the disk or the quota was full"
+    return f'{dropped} bytes from cursor {first} on are not in memory any more: read them with mode "history" and that cursor'
