@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from ptyctl.api.errors import PtyctlError
 from ptyctl.session.io.gate import Review, Writer
 from ptyctl.session.runs.run import Run
+from ptyctl.trace import current_trace_id
 
 from .clients import current_principal
 
@@ -37,7 +39,7 @@ class Recorder(Protocol):
 
 def caller(task_id: str | None) -> dict[str, str | None]:
     """Return the fields of a row that name who makes the current call."""
-    return {"principal": current_principal().name, "task": task_id}
+    return {"principal": current_principal().name, "task": task_id, "trace_id": current_trace_id()}
 
 
 class Activity:
@@ -106,6 +108,24 @@ class Activity:
         who, raw = writer_fields(writer), self._raw_size()
         self.record("text", **who, via="exec", block_id=run.block_id, **shown, **decision, raw_offset=raw)
 
+    def refused(self, writer: Writer, text: str, error: PtyctlError, block_id: str | None, via: str) -> None:
+        """Record a text that the policy denies; of a secret the length."""
+        review, shown = writer.review, text[:_MAX_TEXT_BYTES]
+        fields: dict[str, object] = {"text": shown.encode("utf-8", "backslashreplace").decode()} if shown else {}
+        if review.is_secret:
+            fields = {"secret_bytes": len(text.encode("utf-8", "surrogateescape"))}
+        self.record(
+            "denied",
+            **writer_fields(writer),
+            via=via,
+            block_id=block_id,
+            **fields,
+            text_size=len(text) if len(text) > len(shown) else None,
+            **_decision_fields(review, text, secret=review.is_secret),
+            reason=error.details.get("reason"),
+            raw_offset=self._raw_size(),
+        )
+
     def flush(self) -> None:
         """Record what was typed since the last line end."""
         if self._timer is not None:
@@ -130,19 +150,23 @@ class Activity:
 
 
 def _decision_fields(review: Review, text: str | None, *, secret: bool) -> dict[str, object]:
-    """Return the fields of a row about what the policy decided: nothing for text that no key has submitted yet."""
+    """Return the fields of a row about what the policy decided: nothing for text that no key has submitted yet.
+
+    The canonical form is that of the whole write. Only the first row has it: in each of many lines it would fill the disk.
+    """
     verdict, permit = review.verdict, review.permit
     if verdict is None:
         return {} if permit is None else {"approval_id": permit.approval_id}
+    is_shown = secret or verdict.canonical == (text or "").rstrip("\r\n")
     return {
         "mode": verdict.mode,
         "verdict": str(verdict.decision),
         "rules": list(verdict.rules) or None,
-        "canonical": None if secret or verdict.canonical == (text or "").rstrip("\r\n") else verdict.canonical,
+        "canonical": None if is_shown else review.take_canonical(),
         "approval_id": None if permit is None else permit.approval_id,
     }
 
 
 def writer_fields(writer: Writer) -> dict[str, object]:
     """Return the fields of a row that name who types."""
-    return {"principal": writer.principal, "task": writer.task_id}
+    return {"principal": writer.principal, "task": writer.task_id, "trace_id": writer.trace_id}

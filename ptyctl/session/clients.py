@@ -8,15 +8,33 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from typing import Literal
 from weakref import WeakSet
 
 from ptyctl.accounts import login_name
 from ptyctl.core.lease import Owner
-from ptyctl.core.limits import Limit, UseCounter
+from ptyctl.core.limits import LIMITS, Limit, UseCounter
 from ptyctl.core.principal import Kind, Principal, Role, agent_of
 
-#: Number of searches in threads of one client at a time: four clients are needed to hold all threads.
-CLIENT_SEARCHES = 2
+
+class SearchTurns(asyncio.Semaphore):
+    """The turns of searches in threads. A search waits for its turn, in order of arrival.
+
+    The limit of each client must be small: several clients are needed to hold all threads.
+    """
+
+    def __init__(self, counter: UseCounter) -> None:
+        super().__init__(counter.limit.maximum)
+        self.counter = counter
+
+    async def acquire(self) -> Literal[True]:
+        await super().acquire()
+        self.counter.in_use += 1
+        return True
+
+    def release(self) -> None:
+        self.counter.in_use -= 1
+        super().release()
 
 
 class Client:
@@ -32,14 +50,26 @@ class Client:
     def __init__(self, principal: Principal, *, elicits: bool = False) -> None:
         self.principal = principal
         self.elicits = elicits
-        self.search_turns = asyncio.Semaphore(CLIENT_SEARCHES)
         self.left = False
         self._counters: dict[Limit, UseCounter] = {}
+        self._part_counters: WeakSet[UseCounter] = WeakSet()
+        self.search_turns = SearchTurns(self.counter(_search_limit))
         _clients.add(self)
 
     def counter(self, limit: Limit) -> UseCounter:
         """Return this client's counter for a limit."""
         return self._counters.setdefault(limit, UseCounter(limit))
+
+    def part_counter(self, limit: Limit) -> UseCounter:
+        """Return a new counter for the limit of something that this client may have several of, such as a WebSocket."""
+        counter = UseCounter(limit)
+        self._part_counters.add(counter)
+        return counter
+
+    def most_used(self, limit: Limit) -> int:
+        """Return how much of a limit is in use, or of one of a part, how much the part that uses most of it uses."""
+        parts = (counter.in_use for counter in self._part_counters if counter.limit == limit)
+        return max(parts, default=self.counter(limit).in_use)
 
     def leave(self) -> None:
         """Record that the client has disconnected."""
@@ -47,7 +77,14 @@ class Client:
 
 
 _clients: WeakSet[Client] = WeakSet()
+_search_limit = LIMITS["max_client_searches"]
 _current: ContextVar[Client | None] = ContextVar("client", default=None)
+
+
+def set_search_limit(limit: Limit) -> None:
+    """Set the limit of searches in threads of each new client, which all controllers of the process share."""
+    global _search_limit
+    _search_limit = limit
 
 
 def current_client() -> Client | None:
@@ -101,4 +138,4 @@ def serving_connection(principal: Principal, *, elicits: bool = False) -> Iterat
 
 def most_used(limit: Limit) -> int:
     """Return how much the client that uses most of a limit uses of it."""
-    return max((client.counter(limit).in_use for client in _clients), default=0)
+    return max((client.most_used(limit) for client in _clients), default=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -15,15 +16,15 @@ from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, unsupported
 from ptyctl.api.session import Expect, LastCommand, LimitUse, Pace, SessionEntry
 from ptyctl.core.lease import Lease, LeaseEnd, Leases, Owner
 from ptyctl.core.marks import PlacedMark
-from ptyctl.core.renderer import WidthHistory
 from ptyctl.core.shells import shell_dialect
 from ptyctl.core.states import SessionState, StateEvent, TerminalMode, next_state
+from ptyctl.files import write_memory_file
 from ptyctl.platforms import DeviceProfile, Platform, common
 from ptyctl.session.device.login import NO_CREDENTIALS, LoginCredentials
-from ptyctl.session.io.channel_errors import from_channel
+from ptyctl.session.io.error_output import ErrorOutput
+from ptyctl.session.io.errors import from_channel
 from ptyctl.session.io.gate import Gate, Writer
 from ptyctl.session.io.input_log import InputLog
-from ptyctl.session.io.memory_file import write_memory_file
 from ptyctl.session.io.output_stream import GapStarted, OutputStream, StreamEnded
 from ptyctl.session.io.publisher import Publisher, Unsubscribe
 from ptyctl.session.io.signal import Signal
@@ -35,16 +36,17 @@ from ptyctl.session.runs.runs import Runs
 from ptyctl.session.runs.shells import new_nonce
 from ptyctl.session.runs.strategy_selector import StrategySelector
 from ptyctl.session.screen.display import Display
-from ptyctl.session.transcript.block_recovery import OpenBlock
+from ptyctl.session.transcript.block_recovery import EventLogPosition, OpenBlock
 from ptyctl.session.transcript.meta_file import MetaFile
 from ptyctl.session.transcript.recovery import TranscriptState, new_folder
 from transports.channel import Channel
 from transports.errors import ChannelBroken, ChannelEnded, ChannelError
 
 from .activity import Activity
-from .authorization import Authorization, Subject
+from .authorization import Authorization
 from .clients import current_principal, user
 from .clock import BOOT_ID, epoch_ms, stored_deadline
+from .judgement import Subject
 from .notices import Notices
 from .spec import SPECS, Limits, Spec
 from .usage import Usage
@@ -119,6 +121,7 @@ class Session:
         limits: the named limits, by their name.
         cols, rows: the terminal's size.
         channel: the current channel.
+        error_output: stderr, if the session keeps it apart.
         signal: wakes waiters when the state, the size or the lock changes, or an event is published.
         held: whether this process owns the session's files.
         reconnect: the status while the line is lost and reconnected; otherwise None.
@@ -132,6 +135,7 @@ class Session:
         log_bytes = limits.quota_bytes // LOG_SHARE
         self.session_id = session_id
         self.spec = spec
+        self._last_inputs = transcript.last_inputs
         self.state: SessionState = "opening"
         self.incarnation = transcript.incarnation
         self.closed_why = ""
@@ -152,11 +156,24 @@ class Session:
         self._publisher = Publisher()
         self._meta_file = MetaFile(folder)
         self._closing: asyncio.Future[None] | None = None
-        self.stream = OutputStream(folder, limits.window_bytes, limits.quota_bytes, transcript)
+        self._check_ownership: Callable[[], None] | None = None
+        #: How long a byte of input may be under way to a console that another process can take over (seconds).
+        self._delivery_s: float | None = None
+        #: Why the line was closed although the session was in use; None while it is connected.
+        self._given_up: str | None = None
+        self.stream = OutputStream(
+            folder,
+            limits.window_bytes,
+            limits.quota_bytes,
+            transcript,
+            columns=spec.pty.cols,
+            searches=limits.use["max_session_searches"],
+        )
         self.activity = Activity(
             session_id, spec.device or spec.device_id, console=spec.console, raw_size=lambda: self.stream.raw_size
         )
-        self.stream.widths = WidthHistory(spec.pty.cols, transcript.resizes)
+        has_stderr = spec.protocol == "local" and not spec.pty.enabled
+        self.error_output = ErrorOutput(folder, limits.quota_bytes) if has_stderr else None
         self.input_log = InputLog(folder, log_bytes)
         self.gate = Gate(
             self.leases,
@@ -166,13 +183,12 @@ class Session:
             paced=spec.console or spec.protocol == "telnet",
             raw_size=lambda: self.stream.raw_size,
             on_input=self._input_sent,
-            on_secret=self.stream.mask_typed,
+            on_secret=self._mask_typed,
             check_recorded=self.activity.check,
         )
         conversation_id = spec.conversation_id or session_id
         self.events = Events(folder, self.stream, session_id, conversation_id, self.signal, transcript.event_log, log_bytes)
         self.blocks = Blocks(session_id, folder, self.stream, transcript.blocks, log_bytes)
-        self.events.catch_up(self.blocks.all())
         self.display = Display(
             folder,
             self.stream,
@@ -212,6 +228,7 @@ class Session:
             is_running=lambda: self.runs.current is not None,
             binding=lambda: f"{self.incarnation} {(lease := self.lease()) and lease.fence}",
             post_notice=self.notices.post,
+            on_refused=self.activity.refused,
         )
         self.gate.inspect_with(self.authorization)
         self.runs = Runs(
@@ -220,16 +237,16 @@ class Session:
             first_seq=self.blocks.last_seq() + 1,
             authorizer=self.authorization,
             on_hold=self.blocks.hold,
-            on_discard=self.blocks.discard,
+            on_discard=self._run_refused,
             on_begin=self._run_begun,
             on_typed=self.blocks.flush,
-            on_end=lambda run: self.events.end(self.blocks.end(run)),
+            on_end=self._run_ended,
         )
         self.usage = Usage(
             spec.idle_timeout_s,
             self._close_as_idle,
-            self.notices,
-            last_output=lambda: self.stream.last_data if self.runs.current is not None else None,
+            self.take_notices,
+            last_output=lambda: self._last_output() if self.runs.current is not None else None,
             limits=limits.use,
         )
         self.limits = limits.use
@@ -260,6 +277,9 @@ class Session:
         self.gate.unfinished_line.clear()
         self.selector.new_incarnation(typed_nonce, self.shell_nonce, self.spec.integrated)
         self.channel = channel
+        channel.receive_stderr(self.error_output)
+        if self._delivery_s is not None:
+            channel.guard_output(self._owns_console, self._delivery_s)
         self.write_meta()
         if self.incarnation == 1:
             self._check_stored("the session")
@@ -268,14 +288,14 @@ class Session:
         except ChannelError as error:
             if self.state in ("opening", "reconnecting") and self.reconnect is None:
                 self._enter("broke")
-            self.stream.ended = error
+            self.stream.end_without_channel(error)
             self.channel = None
             raise from_channel(error) from None
         if self._closing is not None:  # the session was closed meanwhile
             await channel.close(force=True)
             self.open_channel()
         if self.stream.ended is None:
-            self.reconnect = None
+            self.reconnect = self._given_up = None
             self._enter("opened")
             self._reapply_size()
         self.write_meta()
@@ -287,11 +307,39 @@ class Session:
         self.channel = channel
         if running is not None:
             self.runs.resume(running)
+        self._restore_line(is_running=running is not None)
         await channel.open(self.stream)
+        self.authorization.line_restored(self._restored_text())
         if self.stream.ended is None:
             self._enter("opened")
         self.notices.post("the server was replaced; the terminal and all programs in it continue")
         self.write_meta()
+
+    def _restore_line(self, *, is_running: bool) -> None:
+        """Continue the typed line. What is not known of it counts as text, which is cleared before the next command."""
+        line, raw_size = self.gate.unfinished_line, self.stream.raw_size
+        row = self._last_inputs[-1] if self._last_inputs else {"line": {}}
+        try:
+            if row["line"]:
+                line.restore(row["line"], Owner(row["principal"], row["by"] or ""))
+            is_known = self.input_log.has_room and self.stream.transcript.gap_at is None
+        except (KeyError, TypeError):  # a row of an earlier version, or a damaged one
+            is_known = False
+        # a prompt that is not known looks like that of an incomplete command
+        if not is_known or (line.entered_raw >= 0 and not self.selector.has_marks):
+            line.fill(b"", raw_size)
+        prompt = self.stream.last_prompt
+        if not is_running and prompt is not None and prompt.line is not None:
+            line.fill(prompt.line, raw_size)
+
+    def _restored_text(self) -> bytes | None:
+        """Return the text that the restored line consists of; None if other keys, a secret or the shell may have changed it."""
+        line = self.gate.unfinished_line
+        if line.empty or line.keys or line.pasting or line.filled is not None:
+            return None
+        texts = [row.get("data", "\0") for row in self._last_inputs]
+        text = re.split(r"[\r\n]", "".join(texts))[-1]
+        return text.encode() if text.isprintable() and len(text) == line.characters else None
 
     def renew_shell_nonce(self) -> None:
         """Invalidate the marks of the previous shell; called before another one is started."""
@@ -333,12 +381,42 @@ class Session:
         self.events.note("reconnecting_given_up", reason=why)
         self.write_meta()
 
+    def set_ownership_check(self, check: Callable[[], None], delivery_s: float) -> None:
+        """Check before each byte of input that this process owns the console. `check` raises PtyctlError if it does not.
+
+        From the next connection on, a byte that is not delivered within `delivery_s` is discarded.
+        """
+        self._check_ownership, self._delivery_s = check, delivery_s
+
+    def _owns_console(self) -> bool:
+        try:
+            self.check_ownership()
+        except PtyctlError:
+            return False
+        return True
+
+    def check_ownership(self) -> None:
+        """Check that this process owns the console. Raises PtyctlError CLAIM_LOST or SESSION_MOVED."""
+        if self._check_ownership is not None:
+            self._check_ownership()
+
+    async def give_up_line(self, why: str) -> None:
+        """Close the line of a console that another process may own now; the session stays readable and is not reconnected."""
+        self.reconnect, self._given_up = None, why
+        self.notices.post(why)
+        self.events.note("line_given_up", reason=why)
+        if self.channel is not None:
+            await self.channel.close(force=True)
+
     def open_channel(self) -> Channel:
         """Return the channel to write to.
 
         Raises:
-            PtyctlError: ALREADY_CLOSED, or REMOTE_CLOSED with the reason.
+            PtyctlError: ALREADY_CLOSED, or REMOTE_CLOSED with the reason; CLAIM_LOST or SESSION_MOVED if another node of the
+                fleet may own the console.
         """
+        if self._check_ownership is not None and self.state != "closed":
+            self._check_ownership()
         if self.state == "open" and self.channel is not None:
             return self.channel
         if self.state == "closed":
@@ -352,8 +430,14 @@ class Session:
                 {"state": self.state},
                 hint="repeat the call when its state is open",
             )
+        raise self.far_end_gone()
+
+    def far_end_gone(self) -> PtyctlError:
+        """Return the error of every call but reads on a session whose far end is gone, and that is not reconnected."""
         why = self.stream.ended.message if self.stream.ended is not None else f"it is {self.state}"
-        raise PtyctlError(
+        if self._given_up is not None:
+            why = self._given_up
+        return PtyctlError(
             ErrorCode.REMOTE_CLOSED,
             f"the far end of session {self.session_id} is gone: {why}",
             {"state": self.state},
@@ -376,7 +460,8 @@ class Session:
 
     def set_login(self, credentials: LoginCredentials, platform: Platform | None, pace: Pace | None) -> None:
         """Set the credentials, the device family and the typing rate for the next login."""
-        self.credentials, self.platform, self.gate.pace = credentials, platform, pace
+        self.credentials, self.platform = credentials, platform
+        self.gate.set_pace(pace)
 
     def set_login_notice(self, notice: str | None) -> None:
         """Set what the login reports to the user."""
@@ -395,7 +480,7 @@ class Session:
 
     def set_pace(self, pace: Pace | None) -> None:
         """Set the typing rate of the line."""
-        self.gate.pace = pace
+        self.gate.set_pace(pace)
 
     def update_expect(self, expect: Expect) -> None:
         """Replace the patterns that `expect` gives.
@@ -497,9 +582,15 @@ class Session:
         lease, principal = self.lease(), current_principal().name
         return [owner.label(principal) for owner in self.usage.observers(lease.holder if lease else None)]
 
+    def lock_queue(self) -> list[Owner]:
+        """Return the tasks that wait for the lock, in order of arrival."""
+        return self.leases.queue.waiting(asyncio.get_running_loop().time())
+
     def limits_in_use(self) -> list[LimitUse]:
         """Return the session's limits with what is in use."""
-        return self.usage.limits_in_use(len(self.leases.queue.waiting(asyncio.get_running_loop().time())))
+        approvals = self.limits["max_session_approvals"].use(self.authorization.pending_approvals())
+        searches = self.stream.search_turn.counter
+        return [*self.usage.limits_in_use(len(self.lock_queue())), searches.limit.use(searches.in_use), approvals]
 
     def post_message(self, message: str, sender: str | None) -> None:
         """Give a person's message to all users."""
@@ -555,9 +646,15 @@ class Session:
         self.blocks.close()
         self.input_log.close()
         self.events.close()
+        if self.error_output is not None:
+            self.error_output.close()
         self.stream.close()
 
     # meta.json
+
+    async def publish_missing_events(self, position: EventLogPosition) -> None:
+        """Publish the events that an earlier process did not, before any other. `position`: what it has published."""
+        await self.events.catch_up(self.blocks.begun_since(position.block_id))
 
     def restore(self, meta: dict[str, Any], *, still_running: bool) -> None:
         """Apply the meta.json of an earlier process. A lock that it granted stays in force until it expires.
@@ -567,7 +664,7 @@ class Session:
         """
         self.created_at, self.usage.last_activity_at = meta["created_at"], meta["last_activity_at"]
         self.cols, self.rows = meta["pty"]["cols"], meta["pty"]["rows"]
-        self.gate.bytes_sent = meta["bytes_sent"]
+        self.gate.restore(meta["bytes_sent"])
         lease = None
         if "lock_holder" in meta:
             expires_at = stored_deadline(float(meta["lock_until"]), meta["lock_clock"], meta["lock_expires_at"])
@@ -575,7 +672,7 @@ class Session:
         self.leases.restore(lease, meta["fence"])
         if still_running:
             return
-        self.stream.ended = ChannelBroken("the server that held its terminal has ended")
+        self.stream.end_without_channel(ChannelBroken("the server that held its terminal has ended"))
         if meta["state"] != "closed":
             self._enter("broke")
             return
@@ -698,7 +795,25 @@ class Session:
 
     def _run_begun(self, run: Run) -> None:
         self.events.begin(self.blocks.begin(run), run)
+        if self.error_output is not None:
+            self.error_output.run_begun(run.block_id)
         self.activity.run_begun(run)
+
+    def _run_refused(self, run: Run) -> None:
+        self.events.note("block_refused", block=self.blocks.discard(run))
+
+    def _run_ended(self, run: Run) -> None:
+        if self.channel is not None:
+            self.channel.read_stderr()
+        self.events.end(self.blocks.end(run))
+
+    def _last_output(self) -> float:
+        return max(self.stream.last_data, 0.0 if self.error_output is None else self.error_output.last_data)
+
+    def _mask_typed(self, secret: bytes) -> None:
+        self.stream.mask_typed(secret)
+        if self.error_output is not None:
+            self.error_output.mask_typed(secret)
 
     def has_shell(self) -> bool:
         """Whether the session's program, or what a probe has found, is a POSIX shell."""
@@ -712,7 +827,7 @@ class Session:
         if not writer.system:
             self.runs.typing()
             self.activity.typed(writer, data, secret)
-        self.input_log.record(writer, data, secret)
+        self.input_log.record(writer, data, secret, self.gate.unfinished_line.state())
 
     def _gap_started(self, event: GapStarted) -> None:
         self.notices.post("gap: the disk or the quota is full; from here on output is kept only in memory, for a limited time")

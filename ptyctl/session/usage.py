@@ -14,7 +14,7 @@ from ptyctl.core.lease import Owner
 from ptyctl.core.limits import Limit, UseCounter, count_all
 
 from .clients import current_client, lock_owner
-from .notices import Notices
+from .io.errors import from_os_error
 
 #: A task is an observer while it reads, and for this time after.
 OBSERVER_S = 60.0
@@ -31,22 +31,23 @@ class Usage:
         self,
         idle_timeout_s: float,
         on_idle: Callable[[], None],
-        notices: Notices,
+        take_notices: Callable[[str | None], list[str] | None],
         last_output: Callable[[], float | None],
         limits: Mapping[str, Limit],
     ) -> None:
         """Call `on_idle` after `idle_timeout_s` without a call and without output of a run; 0 disables this.
 
-        The error of a failed call carries the task's unread notices, for example who took its lock.
+        The error of a failed call carries an alarm and the task's unread notices, for example who took its lock.
 
         Args:
+            take_notices: returns them.
             last_output: returns when a run in progress has last printed (loop's clock); None without a run.
         """
         self.last_activity_at = int(time.time() * 1000)
         self._idle_timeout_s = idle_timeout_s
         self._on_idle = on_idle
         self._last_output = last_output
-        self._notices = notices
+        self._take_notices = take_notices
         self._last_reads: dict[Owner, float] = {}
         self._reading: Counter[Owner] = Counter()
         self._limits = limits
@@ -65,7 +66,7 @@ class Usage:
             limited: false for a call that does not wait, and must not fail because others do.
 
         Raises:
-            PtyctlError: LIMIT_EXCEEDED for too many calls or watches.
+            PtyctlError: LIMIT_EXCEEDED for too many calls or watches; for an OSError of the call, as `from_os_error`.
         """
         self.last_activity_at = int(time.time() * 1000)
         counters, owner = self._counters(watching) if limited else [], lock_owner(task_id)
@@ -81,12 +82,18 @@ class Usage:
                     counter.in_use -= 1
                 if reading:
                     self._reading_ended(owner)
+        except OSError as error:
+            raise self._with_notices(from_os_error(error), task_id) from error
         except PtyctlError as error:
-            if notices := self._notices.take(task_id):
-                error.details["notices"] = notices
+            self._with_notices(error, task_id)
             raise
         finally:
             self.watch()
+
+    def _with_notices(self, error: PtyctlError, task_id: str | None) -> PtyctlError:
+        if notices := self._take_notices(task_id):
+            error.details["notices"] = notices
+        return error
 
     def _counters(self, watching: bool) -> list[UseCounter]:
         """Return the counters of the session and of the client for a watch, or for another call."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,14 @@ from tests.session.scripted_session import connect_session
 from transports.channel import Channel
 
 Connect = Callable[..., Awaitable[Session]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Create the folders of single examples where the tests' files are: in memory, if the run keeps them there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(tmp_path_factory.getbasetemp()))
+        yield
 
 
 @pytest.fixture
