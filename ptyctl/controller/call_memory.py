@@ -1,0 +1,477 @@
+"""Performs a call once although its message arrives twice: a client repeats a call whose answer was lost.
+
+`CallMemory` is for short interruptions of a connection. `DurableCallMemory` also survives the end of its process, and is for
+calls whose client may be started again before it repeats them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, decode_payload
+from ptyctl.api.messages import decode_reply, encode_reply
+from ptyctl.api.model import Reply
+from ptyctl.core import json_lines
+from ptyctl.core.limits import LIMITS, Limit
+from ptyctl.session.clients import current_principal
+
+from .call_journal import CallJournal
+
+_LOG = logging.getLogger(__name__)
+
+#: How long after their end calls are remembered (seconds). Beyond the limit of their number, they are remembered while clients
+#: may repeat them: a client notices a lost connection within 16 s, and repeats its call for 5 s.
+KEEP_S, REPEAT_S = 60.0, 25.0
+#: The same of durable calls, and the size of all their rows in bytes.
+KEEP_DURABLE_S = 24 * 3600.0
+MAX_DURABLE_BYTES = 16 * 1024 * 1024
+#: Their file is rewritten without forgotten calls this often at most, and again after a failure (seconds).
+REWRITE_INTERVAL_S = 3600.0
+REWRITE_RETRY_S = 60.0
+#: How long a call continues whose connection was lost, if its client does not repeat it (seconds).
+GRACE_S = 10.0
+#: The argument of the CancelledError of a call that its client has cancelled.
+CANCELLED_BY_CLIENT = "by the client"
+#: Errors with which a command was not executed, and that may not last.
+REFUSALS = frozenset(
+    {
+        ErrorCode.ALREADY_CLOSED,
+        ErrorCode.BUSY,
+        ErrorCode.INVALID_ARGUMENT,
+        ErrorCode.LIMIT_EXCEEDED,
+        ErrorCode.LOCKED,
+        ErrorCode.LOCK_REQUIRED,
+        ErrorCode.NOT_FOUND,
+        ErrorCode.UNSUPPORTED,
+    }
+)
+_MAX_ID_CHARACTERS = 256
+#: Fields of a row before its call: `key` and `at`.
+_BEGIN_FIELDS = 2
+
+#: Name of the caller, the request's id, and the call: another call with the same id is not a repetition.
+CallKey = tuple[str, str, str]
+_R = TypeVar("_R", bound=Reply)
+
+
+@dataclass(slots=True)
+class RepeatableCall:
+    """A call with an id. If it is sent again with that id, it is not performed again.
+
+    Attributes:
+        durable: whether it is remembered also after the end of the server.
+        repeated: whether it was performed before, and its answer is that of the first time.
+    """
+
+    request_id: str
+    durable: bool = False
+    repeated: bool = False
+
+
+_current: ContextVar[RepeatableCall | None] = ContextVar("repeatable_call", default=None)
+
+
+def current_call() -> RepeatableCall | None:
+    """Return the call of the running task; None if it is not repeatable."""
+    return _current.get()
+
+
+@contextmanager
+def repeatable(request_id: str, *, durable: bool = False) -> Iterator[RepeatableCall]:
+    """Make the call in this context repeatable."""
+    call = RepeatableCall(request_id, durable)
+    token = _current.set(call)
+    try:
+        yield call
+    finally:
+        _current.reset(token)
+
+
+def mark_repeated() -> None:
+    """Record that the answer to the running task's call is that of an earlier call."""
+    if (call := _current.get()) is not None:
+        call.repeated = True
+
+
+def encode_call() -> dict[str, Any]:
+    """Return the fields of a message that make its call repeatable; none if the running task's call is not."""
+    call = current_call()
+    if call is None:
+        return {}
+    return {"request_id": call.request_id, **({"durable": True} if call.durable else {})}
+
+
+@contextmanager
+def decode_call(message: dict[str, Any]) -> Iterator[RepeatableCall | None]:
+    """Make the call in this context repeatable, if its message has the fields of `encode_call`."""
+    request_id = message.get("request_id")
+    if not isinstance(request_id, str) or not 0 < len(request_id) <= _MAX_ID_CHARACTERS:
+        yield None
+        return
+    with repeatable(request_id, durable=message.get("durable") is True) as call:
+        yield call
+
+
+def was_refused(error: BaseException) -> bool:
+    """Whether a call certainly had no effect, and may have one later."""
+    details, code = getattr(error, "details", {}), getattr(error, "code", None)
+    if code is ErrorCode.REMOTE_CLOSED:
+        return "block_id" not in details  # the far end was gone before the command began
+    return details.get("delivery") == "not_sent" or code in REFUSALS
+
+
+class CallMemory:
+    """The calls of the last minute by their ids, with their answers."""
+
+    def __init__(self, limit: Limit = LIMITS["max_forwarded_calls"], keep_s: float = KEEP_S) -> None:
+        self._limit = limit
+        self._keep_s = keep_s
+        self._calls: dict[CallKey, _Call] = {}
+
+    def __len__(self) -> int:
+        """Return the number of calls that are remembered."""
+        return len(self._calls)
+
+    def limits_in_use(self) -> dict[str, int]:
+        """Return the number of calls that are remembered, by the name of its limit."""
+        return {self._limit.name: len(self)}
+
+    async def once(self, key: CallKey, perform: Callable[[], Awaitable[Reply]]) -> Reply:
+        """Perform a call, or wait for the one with the same key; return its reply, or raise its error."""
+        self._forget_old()
+        call = self._calls.get(key)
+        if call is None:
+            call = self._calls[key] = self._start(key, perform)
+        else:
+            mark_repeated()
+        return await call.wait()
+
+    def _start(self, key: CallKey, perform: Callable[[], Awaitable[Reply]]) -> _Call:
+        return _Call(asyncio.ensure_future(perform()))
+
+    def _forget_old(self) -> None:
+        """Forget the oldest calls that have ended. Running ones stay, and those that may be repeated."""
+        now = asyncio.get_running_loop().time()
+        surplus = len(self._calls) - self._limit.maximum + 1
+        old: list[CallKey] = []
+        for key, call in self._calls.items():  # in the order of their begin: the rest is younger, and is not scanned
+            if call.ended_at is not None:
+                age_s = now - call.ended_at
+                if age_s <= self._keep_s and not (len(old) < surplus and age_s > REPEAT_S):
+                    break
+                old.append(key)
+        for key in old:
+            self._forget(key)
+
+    def _forget(self, key: CallKey) -> None:
+        del self._calls[key]
+
+
+class DurableCallMemory(CallMemory):
+    """Calls that are never performed again, also after the end of the process, and their answers.
+
+    A call is recorded before it is performed, and continues if its client leaves. One that had not ended at the end of its
+    process fails with IO_ERROR and `delivery` unknown. A call that was refused is forgotten: its repetition is a new one.
+    """
+
+    def __init__(self, limit: Limit = LIMITS["max_remembered_calls"], *, max_bytes: int = MAX_DURABLE_BYTES) -> None:
+        """Create it, in memory until `store_in` is called."""
+        super().__init__(limit, KEEP_DURABLE_S)
+        self._max_bytes = max_bytes
+        self._path: Path | None = None
+        self._journal: CallJournal | None = None
+        self._writing = asyncio.Lock()
+        #: The last row of each call, the oldest one first, and the size of all.
+        self._rows: dict[CallKey, bytes] = {}
+        self._bytes = 0
+        #: The calls whose rows have an answer, with the times of the rows, the oldest one first.
+        self._answers: OrderedDict[CallKey, float] = OrderedDict()
+        #: Whether the file has rows of forgotten calls, and when it may be rewritten for them, and for its size.
+        self._has_forgotten = False
+        self._rewrite_forgotten_at = 0.0
+        self._rewrite_at = 0.0
+
+    async def store_in(self, path: Path) -> None:
+        """Restore the calls of an earlier process, and store those of this one.
+
+        Without the file, no durable call is performed.
+        """
+        self._path = path
+        try:
+            await self._restored(path)
+        except OSError as error:  # the next call tries again
+            _LOG.error("calls cannot be stored", extra={"file": str(path), "why": error.strerror})
+
+    async def _restored(self, path: Path) -> None:
+        """Restore the calls, also if the caller is cancelled: nothing else may use the file meanwhile. Raises OSError."""
+        await asyncio.shield(asyncio.create_task(self._restore(path), name="restore calls"))
+
+    async def _restore(self, path: Path) -> None:
+        """Raises OSError."""
+        journal = CallJournal(path)
+        async with self._writing:
+            if self._journal is not None:
+                return
+            calls = await asyncio.to_thread(_read_calls, journal, self._keep_s, self._limit.maximum)
+            now, loop_now = time.time(), asyncio.get_running_loop().time()
+            for call in calls:
+                ended_at = loop_now - max(now - call.at, 0.0)
+                self._calls[call.key] = _Call(_ended(call.outcome), ended_at=ended_at, is_durable=True)
+                self._set_row(call.key, call.row, call.at, has_answer=True)
+            self._limit_bytes()
+            if journal.size != self._bytes:
+                await self._rewrite(journal)
+            self._journal = journal
+
+    async def aclose(self) -> None:
+        """Close the file. Calls that have not ended stay recorded as begun."""
+        running = [call for call in self._calls.values() if call.ended_at is None]
+        for call in running:
+            call.cancel()
+        async with self._writing:
+            if self._journal is not None:
+                await asyncio.to_thread(self._journal.close)
+
+    def perform(self, name: str, call: Callable[[], Awaitable[_R]], *, refused: Callable[[Exception], bool]) -> Awaitable[_R]:
+        """Perform a call, once if the running task has made it durable.
+
+        Args:
+            name: of the call within its request.
+            refused: whether an error means that the call had no effect.
+
+        Raises:
+            PtyctlError: as the call; IO_ERROR with `delivery` not_sent if it cannot be recorded: it is not performed then.
+        """
+        current = current_call()
+        if current is None or not current.durable:
+            return call()
+        return self._perform_once(current.request_id, name, call, refused)
+
+    async def _perform_once(
+        self, request_id: str, name: str, call: Callable[[], Awaitable[_R]], refused: Callable[[Exception], bool]
+    ) -> _R:
+        if self._path is not None and self._journal is None:
+            try:
+                await self._restored(self._path)
+            except OSError as error:
+                raise _unrecorded(error) from None
+
+        async def record() -> Reply:
+            return await self._record(key, call, refused)
+
+        key = (current_principal().name, request_id, name)
+        return cast(_R, await self.once(key, record))
+
+    def _start(self, key: CallKey, perform: Callable[[], Awaitable[Reply]]) -> _Call:
+        return _Call(asyncio.ensure_future(perform()), is_durable=True)
+
+    def _forget(self, key: CallKey) -> None:
+        super()._forget(key)
+        self._pop_row(key)
+        self._has_forgotten = True
+
+    async def _record(self, key: CallKey, call: Callable[[], Awaitable[Reply]], refused: Callable[[Exception], bool]) -> Reply:
+        """Perform a call between its two rows."""
+        try:
+            await self._write(key, {}, sync=True)
+        except OSError as error:
+            self._forget(key)
+            raise _unrecorded(error) from None
+        outcome: dict[str, Any] = {}
+        try:
+            reply = await call()
+        except Exception as error:
+            if refused(error):
+                outcome = {"void": True}
+            elif isinstance(error, PtyctlError):
+                outcome = {"error": error.payload()}
+            raise
+        else:
+            outcome = {"reply": encode_reply(reply)}
+            return reply
+        finally:
+            if outcome:
+                await self._write_outcome(key, outcome)
+
+    async def _write_outcome(self, key: CallKey, outcome: dict[str, Any]) -> None:
+        """Record how a call has ended. If that fails, the next process does not know it."""
+        try:
+            await self._write(key, outcome)
+        except OSError as error:
+            _LOG.error("the end of a call cannot be recorded", extra={"why": error.strerror})
+        if "void" in outcome:
+            self._forget(key)
+
+    async def _write(self, key: CallKey, outcome: dict[str, Any], *, sync: bool = False) -> None:
+        """Record a call. Raises OSError."""
+        at = time.time()
+        row = json_lines.encode({"key": key, "at": at, **outcome})
+        self._set_row(key, row, at, has_answer=bool(outcome))
+        self._limit_bytes()
+        async with self._writing:
+            if self._journal is None:
+                return
+            await asyncio.to_thread(self._journal.append, row, sync=sync)
+            if self._must_rewrite(self._journal):
+                await self._rewrite(self._journal)
+
+    def _must_rewrite(self, journal: CallJournal) -> bool:
+        now = asyncio.get_running_loop().time()
+        if journal.size > 2 * self._max_bytes:
+            return now >= self._rewrite_at
+        return self._has_forgotten and now >= self._rewrite_forgotten_at
+
+    async def _rewrite(self, journal: CallJournal) -> None:
+        """Remove the rows that do not count any more from the file. A failure is logged: the file has all others."""
+        try:
+            self._has_forgotten = False
+            await asyncio.to_thread(journal.replace, b"".join(self._rows.values()))
+        except OSError as error:
+            self._has_forgotten = True
+            self._rewrite_at = self._rewrite_forgotten_at = asyncio.get_running_loop().time() + REWRITE_RETRY_S
+            _LOG.error("the file of calls cannot be rewritten", extra={"why": error.strerror})
+        else:
+            self._rewrite_forgotten_at = asyncio.get_running_loop().time() + REWRITE_INTERVAL_S
+
+    def _set_row(self, key: CallKey, row: bytes, at: float, *, has_answer: bool) -> None:
+        """Make a row the last one of its call, and of all."""
+        self._pop_row(key)
+        self._rows[key] = row
+        self._bytes += len(row)
+        if has_answer:
+            self._answers[key] = at
+
+    def _pop_row(self, key: CallKey) -> None:
+        self._bytes -= len(self._rows.pop(key, b""))
+        self._answers.pop(key, None)
+
+    def _limit_bytes(self) -> None:
+        """Replace the oldest answers by the fact that there was one, if all take too much memory."""
+        while self._bytes > self._max_bytes and self._answers:
+            key, at = self._answers.popitem(last=False)
+            short = json_lines.encode({"key": key, "at": at, "dropped": True})
+            call, surplus = self._calls.get(key), len(self._rows[key]) - len(short)
+            if surplus > 0 and call is not None:
+                self._rows[key] = short
+                self._bytes -= surplus
+                call.drop_answer()
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredCall:
+    """A call of an earlier process, the time of its last row, and the row."""
+
+    key: CallKey
+    at: float
+    row: bytes
+    outcome: Reply | PtyctlError
+
+
+def _read_calls(journal: CallJournal, keep_s: float, max_calls: int) -> list[_StoredCall]:
+    """Open the file, and return its last calls that are not too old, the oldest one first. Blocks. Raises OSError."""
+    oldest = time.time() - keep_s
+    rows = [row for row in journal.open() if row["at"] >= oldest]
+    return [_StoredCall(_key(row), row["at"], json_lines.encode(row), _outcome(row)) for row in rows[-max_calls:]]
+
+
+class _Call:
+    """A call that runs in a separate task, or the outcome of an earlier one; and the number of connections that wait for it."""
+
+    def __init__(self, task: asyncio.Future[Reply], *, ended_at: float | None = None, is_durable: bool = False) -> None:
+        self._task = task
+        self._loop = asyncio.get_running_loop()
+        self._waiting = 0
+        self._is_durable = is_durable
+        self.ended_at = ended_at
+        if ended_at is None:
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Future[Reply]) -> None:
+        self.ended_at = self._loop.time()
+        if not task.cancelled():
+            task.exception()  # mark it as retrieved: the connection that waited may be lost
+
+    def cancel(self) -> None:
+        """Cancel the call."""
+        self._task.cancel()
+
+    def drop_answer(self) -> None:
+        """Forget the reply of a call that has ended."""
+        if self.ended_at is not None:
+            self._task = _ended(_dropped())
+
+    async def wait(self) -> Reply:
+        self._waiting += 1
+        try:
+            return await asyncio.shield(self._task)
+        except asyncio.CancelledError as error:
+            if self._task.cancelled() and not _is_being_cancelled():
+                raise PtyctlError(ErrorCode.IO_ERROR, "the call was cancelled on another connection") from None
+            if self._is_durable:
+                raise
+            if error.args != (CANCELLED_BY_CLIENT,):
+                self._loop.call_later(GRACE_S, self._cancel_unused)
+            elif self._waiting == 1:
+                self._task.cancel()
+            raise
+        finally:
+            self._waiting -= 1
+
+    def _cancel_unused(self) -> None:
+        if not self._waiting:
+            self._task.cancel()
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _key(row: dict[str, Any]) -> CallKey:
+    principal, request_id, name = row["key"]
+    return str(principal), str(request_id), str(name)
+
+
+def _outcome(row: dict[str, Any]) -> Reply | PtyctlError:
+    """Return how a recorded call has ended."""
+    try:
+        if "reply" in row:
+            return decode_reply(row["reply"])
+        return decode_payload(row["error"]) if "error" in row else _unknown() if len(row) == _BEGIN_FIELDS else _dropped()
+    except (KeyError, TypeError, ValueError):  # of another version
+        return _dropped()
+
+
+def _ended(outcome: Reply | PtyctlError) -> asyncio.Future[Reply]:
+    """Return a future that has ended."""
+    future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+    if isinstance(outcome, PtyctlError):
+        future.set_exception(outcome)
+        future.exception()  # a call that is not repeated is not reported
+    else:
+        future.set_result(outcome)
+    return future
+
+
+def _unrecorded(error: OSError) -> PtyctlError:
+    message = f"the call cannot be recorded, and was not performed: {error.strerror}"
+    return PtyctlError(ErrorCode.IO_ERROR, message, {"delivery": "not_sent"})
+
+
+def _unknown() -> PtyctlError:
+    message = "the server ended during the call; whether it was performed is unknown, and it is not performed again"
+    return PtyctlError(ErrorCode.IO_ERROR, message, {"delivery": "unknown"}, hint=NextStep.READ_STATE)
+
+
+def _dropped() -> PtyctlError:
+    message = "the call was performed before, and its answer is not kept any more"
+    return PtyctlError(ErrorCode.IO_ERROR, message, {"delivery": "sent"}, hint=NextStep.READ_OUTPUT)
