@@ -5,16 +5,34 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ptyctl.api.devices import DeviceCheck, DeviceEntry, DevicesReply, DevicesRequest
 from ptyctl.api.io import MAX_WAIT_MS
 from ptyctl.audit.audit_log import AuditLog
 from ptyctl.core.limits import UseCounter
-from ptyctl.inventory import Inventory, InventoryDevice
+from ptyctl.inventory import Inventory, InventoryDevice, console_id
 from ptyctl.session.clients import current_principal
 
 from .doctor import Doctor
+from .hidden_routes import Sees
 from .settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class DevicePlacement:
+    """What decides which node of a fleet has a device.
+
+    Attributes:
+        device_id: the name of the console; None for another device.
+        node_labels: those that a node needs to reach it.
+        standby: whether another node connects the console when its owner is gone.
+    """
+
+    device_id: str | None
+    node_labels: tuple[str, ...] = ()
+    standby: bool = False
+
 
 _FIELDS = ("protocol", "host", "port", "platform", "session_type", "device_id", "username")
 
@@ -34,7 +52,7 @@ class Devices:
         #: The checks in progress by the name of their principal.
         self._checks: defaultdict[str, UseCounter] = defaultdict(lambda: UseCounter(self._limit))
 
-    async def answer(self, request: DevicesRequest, sees: Callable[..., bool]) -> DevicesReply:
+    async def answer(self, request: DevicesRequest, sees: Sees) -> DevicesReply:
         """Serve a request. `sees` returns whether the caller may see a device with these names.
 
         Raises:
@@ -47,11 +65,15 @@ class Devices:
         seen = ((name, device) for name, device in devices.items() if sees(name, device.device_id))
         return DevicesReply(devices=[_entry(name, device, sees) for name, device in seen])
 
+    async def placements(self) -> dict[str, DevicePlacement]:
+        """Return the placement of each device. Raises PtyctlError as `Inventory.devices`."""
+        return {name: _placement(name, device) for name, device in (await self._inventory.devices()).items()}
+
     def limits_in_use(self) -> dict[str, int]:
         """Return how many checks the principal with most of them has in progress, by the name of the limit."""
         return {self._limit.name: max((counter.in_use for counter in self._checks.values()), default=0)}
 
-    async def _check(self, device: str, task_id: str | None, sees: Callable[..., bool]) -> list[DeviceCheck]:
+    async def _check(self, device: str, task_id: str | None, sees: Sees) -> list[DeviceCheck]:
         found: list[DeviceCheck] = []
         principal = current_principal().name
         with self._checks[principal].counting():
@@ -66,7 +88,12 @@ class Devices:
         return found
 
 
-def _entry(name: str, device: InventoryDevice, sees: Callable[..., bool]) -> DeviceEntry:
+def _placement(name: str, device: InventoryDevice) -> DevicePlacement:
+    device_id = console_id(name, device)
+    return DevicePlacement(device_id, device.node_labels or (), device_id is not None and bool(device.standby))
+
+
+def _entry(name: str, device: InventoryDevice, sees: Sees) -> DeviceEntry:
     """Return the fields that a client needs: no credentials, nor where they are stored, nor hosts that it may not see."""
     console = device.console if device.console is not None and sees(device.console.server, None) else None
     jump = [host for host in device.jump or () if sees(host, None)]

@@ -14,6 +14,6 @@ from __future__ import annotations
 
 from .loader import Inventory
 from .model import InventoryDevice, LoginOptions
-from .target import Target, TargetHop
+from .target import Route, Target, TargetHop, console_id
 
-__all__ = ["Inventory", "InventoryDevice", "LoginOptions", "Target", "TargetHop"]
+__all__ = ["Inventory", "InventoryDevice", "LoginOptions", "Route", "Target", "TargetHop", "console_id"]

@@ -19,7 +19,7 @@ from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 
 from .faults import Fault, InvalidInventory, model_faults
 from .model import Document, InventoryDevice
-from .target import Target, TargetResolver
+from .target import Route, Target, TargetResolver
 from .validation import cross_table_faults
 
 #: Identifies a version of the file: st_mtime_ns, st_size, st_ino. The inode changes when an editor replaces the file.
@@ -71,6 +71,15 @@ class Inventory:
         device = await self.device(name)
         contents = await self._load()
         return await TargetResolver(contents.document, self.path.parent).resolve(name, device)
+
+    async def route(self, name: str) -> Route:
+        """Return how a device is reached. Fetches no secret.
+
+        Raises:
+            PtyctlError: as `device`.
+        """
+        device = await self.device(name)
+        return TargetResolver((await self._load()).document, self.path.parent).route(name, device)
 
     async def _load(self) -> InventoryContents:
         version = await asyncio.to_thread(_file_version, self.path)

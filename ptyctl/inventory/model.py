@@ -77,6 +77,8 @@ class Defaults(ConnectionFields):
     pty: PtyOptions | None = None
     pace: Pace | None = None
     login: LoginOptions | None = None
+    node_labels: Names | None = Field(None, description="labels that a node of a fleet needs to reach the device")
+    standby: bool | None = Field(None, description="another node connects the console when its owner is gone")
 
 
 class Group(Defaults):

@@ -12,7 +12,7 @@ from ptyctl.api.errors import invalid
 from ptyctl.api.session import Auth, Pace, SessionRequest
 from ptyctl.session.device.login import LoginAccount
 
-from .model import ConnectionFields, CredentialEntry, Document, InventoryDevice, LoginOptions
+from .model import ConnectionFields, CredentialEntry, Document, InventoryDevice, JumpHost, LoginOptions
 from .secrets import SecretReference, fetch_secret
 
 #: Fields that only the inventory sets. If a caller could change them, the device's credentials would go to an address of the
@@ -75,7 +75,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class _Route:
+class Route:
     """How a device is reached.
 
     Attributes:
@@ -83,12 +83,16 @@ class _Route:
         fields: that table's options and login.
         address: protocol, host and port.
         further_logins: the logins that follow the host's own, with their tables.
+        hosts: the names of the console server and the jump hosts on the way.
+        hops: the jump hosts, the first one first; SSH only.
     """
 
     place: str
     fields: ConnectionFields
     address: dict[str, str | int | None]
     further_logins: tuple[tuple[str, CredentialEntry], ...] = ()
+    hosts: tuple[str, ...] = ()
+    hops: tuple[JumpHost, ...] = ()
 
     @property
     def is_ssh(self) -> bool:
@@ -109,7 +113,7 @@ class TargetResolver:
 
     async def resolve(self, name: str, device: InventoryDevice) -> Target:
         """Return the target of a device, with its secrets. Raises the errors of `fetch_secret`."""
-        place, route = f"devices.{name}", self._route(name, device)
+        place, route = f"devices.{name}", self.route(name, device)
         request = route.address | _session_fields(name, device) | await self._transport_fields(route)
         request["timeouts"] = device.timeouts or route.fields.timeouts
         return Target(
@@ -122,10 +126,12 @@ class TargetResolver:
             pace=device.pace,
         )
 
-    def _route(self, name: str, device: InventoryDevice) -> _Route:
+    def route(self, name: str, device: InventoryDevice) -> Route:
+        """Return how a device is reached. Fetches no secret."""
         place = f"devices.{name}"
         if device.console is None:
-            return _Route(place, device, {"protocol": device.protocol, "host": device.host, "port": device.port})
+            own = {"protocol": device.protocol, "host": device.host, "port": device.port}
+            return Route(place, device, own, hosts=device.jump or (), hops=self._hops(device))
         server, line = self._document.console_servers[device.console.server], device.console.port
         address: dict[str, str | int | None] = {
             "protocol": server.protocol,
@@ -134,9 +140,13 @@ class TargetResolver:
         }
         username = server.username.replace("{port}", str(line)) if server.username else None
         fields = server.model_copy(update={"username": username})
-        return _Route(f"console_servers.{device.console.server}", fields, address, ((place, device),))
+        hosts = (device.console.server, *(server.jump or ()))
+        return Route(f"console_servers.{device.console.server}", fields, address, ((place, device),), hosts, self._hops(server))
 
-    async def _transport_fields(self, route: _Route) -> dict[str, Any]:
+    def _hops(self, fields: ConnectionFields) -> tuple[JumpHost, ...]:
+        return tuple(self._document.jump_hosts[name] for name in fields.jump or ())
+
+    async def _transport_fields(self, route: Route) -> dict[str, Any]:
         if not route.is_ssh:
             return {"telnet_options": route.fields.telnet_options}
         auth = await self._auth(route.place, route.fields)
@@ -169,12 +179,18 @@ class TargetResolver:
         return self._fetched[reference]
 
 
+def console_id(name: str, device: InventoryDevice) -> str | None:
+    """Return the `device_id` of a console; None for another device."""
+    is_console = device.session_type == "console" or device.console is not None
+    return device.device_id or name if is_console else None
+
+
 def _session_fields(name: str, device: InventoryDevice) -> dict[str, Any]:
     """Return the fields that do not depend on how the device is reached."""
-    is_console = device.session_type == "console" or device.console is not None
+    device_id = console_id(name, device)
     return {
         "platform": device.platform,
-        "session_type": "console" if is_console else device.session_type,
-        "device_id": device.device_id or name if is_console else None,
+        "session_type": "console" if device_id is not None else device.session_type,
+        "device_id": device_id,
         "pty": device.pty,
     }

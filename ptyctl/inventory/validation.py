@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from transports.channel import MAX_PORT
+
 from .faults import Fault
 from .model import ConsoleServer, Document, InventoryDevice
-
-MAX_PORT = 65535
 
 
 def cross_table_faults(document: Document, devices: Mapping[str, InventoryDevice]) -> Iterator[Fault]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from ptyctl.api import ErrorCode
+from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.api.devices import DevicesRequest
 from ptyctl.api.operator import AuditRequest
+from ptyctl.api.session import SessionRequest
 from ptyctl.controller.access import AccessController
 from ptyctl.controller.local import LocalController
 from ptyctl.core.principal import Kind, Principal, Role
@@ -75,6 +78,21 @@ async def test_devices_check_ends_with_failure_and_next_step(
     assert "secret-of-core" not in str(reply)
 
 
+async def test_check_fails_while_the_state_directory_cannot_be_written(
+    make_controller: MakeController, devices_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def allocate(descriptor: int, offset: int, length: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    controller = await make_controller(devices_file=devices_file)
+    monkeypatch.setattr(os, "posix_fallocate", allocate)
+    reply = await controller.devices(DevicesRequest(action="doctor", device="core-1"))
+    (check,) = reply.checks or []
+    assert (check.name, check.ok) == ("storage", False)
+    assert "No space left on device" in check.result
+    assert check.hint
+
+
 async def test_principal_sees_and_checks_only_its_devices(make_controller: MakeController, devices_file: Path) -> None:
     local = await make_controller(devices_file=devices_file)
     assert isinstance(local, LocalController)
@@ -118,6 +136,34 @@ async def test_principal_with_devices_gets_no_name_of_another_device(
                 await controller.devices(request)
             assert "core" not in str(invalid.value.payload())
         assert "core" not in str(unknown.value.payload())
+
+
+@pytest.mark.parametrize("config", ["ProxyJump core-jump", "ProxyCommand echo core-jump >&2", "Port core-jump"])
+async def test_principal_with_devices_gets_no_name_of_a_host_on_the_route_of_the_ssh_configuration(
+    make_controller: MakeController, devices_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "config").write_text(f"Host 127.0.0.1\n {config}\nHost core-jump\n HostName 127.0.0.9\n Port 1\n")
+    devices_file.write_text('[devices.edge-1]\nprotocol = "ssh"\nhost = "127.0.0.1"\nport = 1\nusername = "ops"\n')
+    local = await make_controller(devices_file=devices_file)
+    assert isinstance(local, LocalController)
+    controller = AccessController(local)
+    check, opening = DevicesRequest(action="doctor", device="edge-1"), SessionRequest(action="open", device="edge-1")
+    with serving_connection(Principal("contractor", Kind.PERSON, Role.OPERATOR, ("edge-*",))):
+        checks = (await controller.devices(check)).checks or []
+        assert (checks[-1].name in ("network", "connection"), checks[-1].result) == (True, "failed on the way to the device")
+        with pytest.raises(PtyctlError, match="on the way to the device") as failed:
+            await controller.session(opening)
+    assert "core-jump" not in str(checks) + str(failed.value.payload())
+    assert "127.0.0.9" not in str(checks) + str(failed.value.payload())
+    (tmp_path / ".ssh" / "config").write_text(
+        "Host 127.0.0.1\n ProxyJump edge-jump\nHost edge-jump\n HostName 127.0.0.9\n Port 1\n"
+    )
+    with serving_connection(Principal("contractor", Kind.PERSON, Role.OPERATOR, ("edge-*",))):
+        assert "127.0.0.9:1" in str((await controller.devices(check)).checks)
+        with pytest.raises(PtyctlError, match=r"127\.0\.0\.9:1"):
+            await controller.session(opening)
 
 
 async def test_checks_of_a_principal_are_limited_and_audited(make_controller: MakeController, devices_file: Path) -> None:
