@@ -15,9 +15,9 @@ from typing import Any
 from pydantic_core import to_json
 
 from ptyctl.api.approvals import ApprovalEntry, ApprovalScope, ApprovalsReply, ApprovalsRequest
-from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.model import MAX_REPLY_BYTES
 from ptyctl.core.lease import Owner
+from ptyctl.core.limits import LIMITS, Limit, UseCounter
 from ptyctl.core.principal import Kind
 from ptyctl.core.states import ApprovalState
 from ptyctl.files import replace_file
@@ -29,8 +29,6 @@ from ptyctl.session.transcript.jsonl import cut_torn_line, read_rows
 
 _log = logging.getLogger(__name__)
 
-#: Number of watches at the same time.
-MAX_WATCHES = 100
 #: The file is replaced by one without what is forgotten when it has this size, or twice that of the last time.
 MAX_FILE_BYTES = 16 * 1024 * 1024
 #: How long a notify command may run (seconds), and the number of them at the same time and waiting.
@@ -49,12 +47,19 @@ Sees = Callable[[HeldText], bool]
 class ApprovalCalls:
     """Serves the calls on approval requests, and follows their changes."""
 
-    def __init__(self, approvals: Approvals, notify_command: Sequence[str], recorder: Recorder) -> None:
+    def __init__(
+        self,
+        approvals: Approvals,
+        notify_command: Sequence[str],
+        recorder: Recorder,
+        limit: Limit = LIMITS["max_approval_watches"],
+    ) -> None:
+        """Create it. `limit` is that of watches at the same time."""
         self._approvals = approvals
         self._recorder = recorder
         self._notifier = Notifier(notify_command)
         self._file: ApprovalFile | None = None
-        self._watches = 0
+        self._watches = UseCounter(limit)
         #: Distinguishes the cursors of this process from those of an earlier one.
         self._run = secrets.token_hex(4)
         approvals.subscribe(self._handle_change)
@@ -63,6 +68,10 @@ class ApprovalCalls:
     def problem(self) -> str | None:
         """Why the notify command failed when it ran last."""
         return self._notifier.problem
+
+    def limits_in_use(self) -> dict[str, int]:
+        """Return the number of watches, by the name of its limit."""
+        return {self._watches.limit.name: self._watches.in_use}
 
     async def store_in(self, folder: Path) -> None:
         """Store requests in a folder from now on. Those of an earlier process that have not ended expire."""
@@ -104,9 +113,13 @@ class ApprovalCalls:
         by, approval_id, via, comment = current_principal(), request.approval_id, request.via, request.comment
         match request.action:
             case "approve":
-                self._approvals.approve(
-                    approval_id, by, via=via, comment=comment, text=request.text, same_s=request.for_s, keys_s=request.keys_s
-                )
+                same_s, keys_s = request.for_s, request.keys_s
+                if request.text is None:
+                    self._approvals.approve(approval_id, by, via=via, comment=comment, same_s=same_s, keys_s=keys_s)
+                else:
+                    await self._approvals.approve_edited(
+                        approval_id, by, request.text, via=via, comment=comment, same_s=same_s, keys_s=keys_s
+                    )
             case "decline":
                 self._approvals.decline(approval_id, by, via=via, comment=comment)
             case "revoke":
@@ -125,21 +138,15 @@ class ApprovalCalls:
         return self._reply(chosen, request.limit)
 
     async def _watch(self, request: ApprovalsRequest, sees: Sees) -> ApprovalsReply:
-        """Return what has changed after the cursor; wait for a change that the caller sees."""
+        """Return the changes after the cursor; wait for a change that the caller may see."""
         run, _, number = (request.since or "").partition("-")
         revision = int(number) if run == self._run and number.isdecimal() else None
         deadline = asyncio.get_running_loop().time() + request.timeout_ms / 1000
-        if self._watches >= MAX_WATCHES:
-            message = f"{self._watches} watches of approvals are open, and the limit is {MAX_WATCHES}"
-            raise PtyctlError(ErrorCode.LIMIT_EXCEEDED, message, hint="end watches that are not needed")
-        self._watches += 1
-        try:
+        with self._watches.counting():
             if current_principal().kind is Kind.AGENT:
                 return await self._changes(revision, deadline, sees)
             with self._approvals.watching():
                 return await self._changes(revision, deadline, sees)
-        finally:
-            self._watches -= 1
 
     async def _changes(self, revision: int | None, deadline: float, sees: Sees) -> ApprovalsReply:
         while True:
@@ -189,7 +196,7 @@ class ApprovalCalls:
             device=held.device,
             platform=held.platform,
             mode=held.mode,
-            principal=held.owner.principal,
+            principal=held.principal,
             task_id=held.owner.task_id or None,
             block_id=held.block_id,
             text=_encodable(held.text),
@@ -207,7 +214,7 @@ class ApprovalCalls:
         )
 
     def _handle_change(self, changed: ApprovalChanged) -> None:
-        """Store, record and announce a change. A fault in that must not stop the session in which it happens."""
+        """Store, record and announce a change. A fault in that must not stop the session."""
         try:
             self._follow(changed)
         except Exception:  # noqa: BLE001 - a bug: what is held must end all the same
@@ -225,12 +232,14 @@ class ApprovalCalls:
             approval_id=approval.approval_id,
             session_id=held.session_id,
             device=held.device,
-            principal=held.owner.principal if by_requester else changed.by,
-            requester=None if by_requester else held.owner.principal,
+            principal=held.principal if by_requester else changed.by,
+            requester=None if by_requester else held.principal,
             task=held.owner.task_id or None,
+            trace_id=held.trace_id,
             text=shown,
             rules=list(held.rules) if is_new else None,
             mode=held.mode if is_new else None,
+            block_id=held.block_id if is_new else None,
             via=changed.via,
             comment=changed.why,
             **(entry.scope.payload() if entry.scope is not None and changed.event == "approve" else {}),

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.session import SessionRequest
 from ptyctl.core.shells import is_plain_shell
-from ptyctl.policy.rules import SHELL_PLATFORM, UNKNOWN_PLATFORM, Decision, Request, strictest
+from ptyctl.policy.rules import SHELL_PLATFORM, UNKNOWN_PLATFORM, Decision, DecisionRequest, strictest
 from ptyctl.policy.shell_command import changes_programs, text_run_from
-from ptyctl.session.authorization import Policy
 from ptyctl.session.clients import current_principal
+from ptyctl.session.judgement import PolicyDecisionPoint
 
 from .destinations import Destination
 
 
-def check_program(policy: Policy, request: SessionRequest, destination: Destination) -> str | None:
+def check_program(policy: PolicyDecisionPoint, request: SessionRequest, destination: Destination) -> str | None:
     """Judge what a caller's open request starts, as if it were typed into a shell. Return a warning, or None.
 
     What the inventory adds to the request is not judged. A program that needs an approval is refused: before the
@@ -35,7 +35,9 @@ def check_program(policy: Policy, request: SessionRequest, destination: Destinat
     else:
         platforms = (platform,) if platform else (SHELL_PLATFORM, UNKNOWN_PLATFORM)
     verdicts = [
-        policy.verdict(Request(text, name, protocol, destination.device, kind=by.kind, principal=by.name, task=request.task_id))
+        policy.verdict(
+            DecisionRequest(text, name, protocol, destination.device, kind=by.kind, principal=by.name, task=request.task_id)
+        )
         for text in texts
         for name in platforms
     ]
@@ -65,9 +67,11 @@ def _texts(request: SessionRequest) -> Iterator[str]:
     """Yield the texts that the request makes a shell run."""
     env = request.env or {}
     for name, value in env.items():
-        if text := text_run_from(name, value):
+        if (text := text_run_from(name, value)) and text.strip():
             yield text
-    assigned = [f"{name}={shlex.quote(value)}" for name, value in env.items() if changes_programs(name)]
+    # A shell runs the text of a variable whose name is no name in it as a function, as that of BASH_ENV.
+    changing = {name if name.isidentifier() else "BASH_ENV": value for name, value in env.items() if changes_programs(name)}
+    assigned = [f"{name}={shlex.quote(value)}" for name, value in changing.items()]
     command = request.command or ()
     line = command if isinstance(command, str) else shlex.join(command)
     if not line or _is_plain_shell(line):

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.platforms import Platform, Platforms
 from ptyctl.policy.policy_file import DEFAULT_PRESET, PRESETS, Policy, load_policy, preset_text, read_policy_file, run_examples
-from ptyctl.policy.rules import SHELL_PLATFORM, Request, Verdict
+from ptyctl.policy.rules import SHELL_PLATFORM, DecisionRequest, Verdict
 from ptyctl.policy.shell_command import canonical_shell
 from ptyctl.version import __version__
 
@@ -33,7 +33,7 @@ _Version = tuple[int, ...] | int
 #: Number of the last requests that a new policy judges before it is in force.
 _LAST_REQUESTS = 32
 #: Judged by a new policy too: they load the platforms and the parser of a session without a platform.
-_FIRST_REQUESTS = (Request("true"), Request("true", SHELL_PLATFORM))
+_FIRST_REQUESTS = (DecisionRequest("true"), DecisionRequest("true", SHELL_PLATFORM))
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 #: Receives the name of an event and its fields.
 Record = Callable[..., None]
@@ -52,12 +52,14 @@ class PolicyStore:
             record: adds a row to the audit log. Without it, loads are not written to the log either.
         """
         self._setting = settings.policy
+        #: The text of the setting's file, which is not read then.
+        self._text: str | None = None
         self._folder = settings.config_dir()
         self._platforms = _PlatformsByName(platforms)
         self._record = record
         self._loading = threading.Lock()
         self._policy: Policy | None = None
-        self._last_requests: deque[Request] = deque(maxlen=_LAST_REQUESTS)
+        self._last_requests: deque[DecisionRequest] = deque(maxlen=_LAST_REQUESTS)
         self._versions: Mapping[Path, _Version] = {}
         #: Name and SHA-256 of what is in force: of the policy file and those that it extends, presets left out, or of a preset.
         self.name, self.sha256 = self._find(), ""
@@ -86,7 +88,12 @@ class PolicyStore:
             )
         return self._policy
 
-    def verdict(self, request: Request) -> Verdict:
+    @property
+    def identity(self) -> object:
+        """What is another object after the policy was loaded again."""
+        return self._policy
+
+    def verdict(self, request: DecisionRequest) -> Verdict:
         """Return the verdict of the policy that is in force.
 
         Raises:
@@ -95,11 +102,11 @@ class PolicyStore:
         self._last_requests.append(request)
         return self.policy.evaluator.verdict(request)
 
-    def verdict_by_rules(self, request: Request, *, known_only: bool = False) -> Verdict:
+    def verdict_by_rules(self, request: DecisionRequest, *, known_only: bool = False) -> Verdict:
         """Return the verdict of the rules that match; see `Evaluator.verdict_by_rules`. Raises as `verdict`."""
         return self.policy.evaluator.verdict_by_rules(request, known_only=known_only)
 
-    def unreadable(self, request: Request) -> Verdict:
+    def unreadable(self, request: DecisionRequest) -> Verdict:
         """Return the verdict on a line that cannot be read. Raises as `verdict`."""
         return self.policy.evaluator.unreadable(request)
 
@@ -115,6 +122,23 @@ class PolicyStore:
             except PtyctlError as error:
                 message = f"{error.message} ({self._in_force()})"
                 raise PtyctlError(error.code, message, error.details, hint=error.hint) from None
+
+    def use(self, file: Path, text: str) -> None:
+        """Use a text that was verified, from now on, instead of the file that the settings name.
+
+        Args:
+            file: where the text is kept. It is not read: an edit of it has no effect.
+
+        Raises:
+            PtyctlError: INVALID_ARGUMENT, naming file, line and rule; the policy that was in force stays.
+        """
+        with self._loading:
+            before, self._setting, self._text = (self._setting, self._text), str(file), text
+            try:
+                self._load(str(file))
+            except PtyctlError:
+                self._setting, self._text = before
+                raise
 
     def refresh(self) -> None:
         """Load the policy again if one of its files has changed. If its file was removed, it stays in force with a problem."""
@@ -169,8 +193,13 @@ class PolicyStore:
 
         def read(file: str) -> str:
             path = folder / Path(file).expanduser()
-            versions[path] = _version(path)  # before the text: a file that changes in between is loaded once more
-            text = read_file(file)
+            if self._text is None:
+                versions[path] = _version(path)  # before the text: a file that changes in between is loaded once more
+                text = read_file(file)
+            elif file == name:
+                text = self._text
+            else:
+                raise invalid(f"{self._setting} extends the file {file}, which was not verified", hint="extend a preset only")
             texts[str(path)] = text.encode()
             return text
 
@@ -201,6 +230,28 @@ class PolicyStore:
 
     def _in_force(self) -> str:
         return "nothing may be typed" if self._policy is None else f"{self.name} stays in force"
+
+
+def check_policy_file(path: Path) -> str:
+    """Return the text of a valid policy file, which is to be used elsewhere.
+
+    Raises:
+        PtyctlError: INVALID_ARGUMENT, naming file, line and rule, or for a file that extends another one.
+    """
+    path = path.absolute()
+    read_file = read_policy_file(path.parent)
+    texts: dict[str, str] = {}
+
+    def read(file: str) -> str:
+        texts[file] = read_file(file)
+        return texts[file]
+
+    platforms = _PlatformsByName(Platforms(Settings().platforms_dir))
+    load_policy(str(path), read=read, platforms=platforms, read_shell=canonical_shell)
+    if len(texts) != 1:
+        raise invalid(f"{path} extends other files, which are not on the other nodes", hint="extend a preset only")
+    (text,) = texts.values()
+    return text
 
 
 class _PlatformsByName(Mapping[str, Platform]):

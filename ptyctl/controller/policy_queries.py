@@ -12,10 +12,11 @@ from ptyctl.core.principal import Kind, Principal
 from ptyctl.inventory import Inventory
 from ptyctl.platforms import Platforms
 from ptyctl.policy.policy_file import PlacedRule, Policy
-from ptyctl.policy.rules import SHELL_PLATFORM, Request
+from ptyctl.policy.rules import SHELL_PLATFORM, DecisionRequest
 from ptyctl.session.calls.mode_change import mode_at
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.session import Session
+from ptyctl.session.verdict_thread import judge_outside_loop
 
 from .policies import PolicyStore
 
@@ -59,11 +60,11 @@ class PolicyQueries:
         place = await self._place(request, session)
         mode = self._mode(request, place)
         writer = Writer(request.task_id, by=by)
-        judged = None if session is None else session.authorization.check(text, writer, request.mode, request.where)
+        judged = None if session is None else await session.authorization.check(text, writer, request.mode, request.where)
         if judged is None:
             where = request.where or "prompt"
             place = replace(place, text=text, mode=mode, kind=by.kind, principal=by.name, task=request.task_id, where=where)
-            verdict = policy.evaluator.verdict(place)
+            verdict = await judge_outside_loop(lambda: policy.evaluator.verdict(place), len(text))
             reply.platform, reply.where = place.platform, place.where
         else:
             verdict, at = judged
@@ -72,19 +73,19 @@ class PolicyQueries:
         reply.mode, reply.rules, reply.rule_details = verdict.mode, list(verdict.rules), _details(policy, verdict.rules)
         return reply
 
-    async def _place(self, request: PolicyRequest, session: Session | None) -> Request:
+    async def _place(self, request: PolicyRequest, session: Session | None) -> DecisionRequest:
         """Return a request without a text for the session, the device of the inventory, or the platform."""
         if session is not None:
             spec = session.spec
             platform = spec.platform or (SHELL_PLATFORM if session.has_shell() else None)
-            return Request("", platform, spec.protocol, spec.device or spec.device_id, mode_at(session))
+            return DecisionRequest("", platform, spec.protocol, spec.device or spec.device_id, mode_at(session))
         platform, protocol = request.platform, request.protocol
         if request.device is not None and platform is None:
             device = await self._inventory.device(request.device)
             platform, protocol = device.platform, protocol or device.protocol
-        return Request("", platform, protocol, request.device)
+        return DecisionRequest("", platform, protocol, request.device)
 
-    def _mode(self, request: PolicyRequest, where: Request) -> str | None:
+    def _mode(self, request: PolicyRequest, where: DecisionRequest) -> str | None:
         """Return the mode of the request or of the session; without either, the platform's mode for running commands."""
         if where.platform is None:
             return request.mode or where.mode

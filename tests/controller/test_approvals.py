@@ -213,16 +213,18 @@ async def test_watch_returns_current_requests_then_each_change(controller: Contr
     assert ids(await approvals(controller, "watch", since="of an earlier server", timeout_ms=60_000)) == [new.approval_id]
 
 
-async def test_watches_are_limited(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(approvals_module, "MAX_WATCHES", 1)
-    cursor = (await approvals(controller, "watch")).cursor
-    waiting = asyncio.ensure_future(approvals(controller, "watch", since=cursor, timeout_ms=60_000))
-    await asyncio.sleep(0)
-    with refused(ErrorCode.LIMIT_EXCEEDED):
-        await approvals(controller, "watch")
-    waiting.cancel()
-    await asyncio.gather(waiting, return_exceptions=True)
-    assert (await approvals(controller, "watch")).approvals == []
+async def test_watches_are_limited(tmp_path: Path) -> None:
+    async with LocalController(Settings(state_dir=tmp_path, max_approval_watches=1)) as controller:
+        cursor = (await approvals(controller, "watch")).cursor
+        waiting = asyncio.ensure_future(approvals(controller, "watch", since=cursor, timeout_ms=60_000))
+        await asyncio.sleep(0)
+        assert controller.limits_in_use()["max_approval_watches"] == 1
+        with refused(ErrorCode.LIMIT_EXCEEDED, "max_approval_watches"):
+            await approvals(controller, "watch")
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        assert (await approvals(controller, "watch")).approvals == []
+        assert controller.limits_in_use()["max_approval_watches"] == 0
 
 
 async def test_pending_requests_of_an_earlier_server_are_expired(tmp_path: Path) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ptyctl import LocalController
 from ptyctl.api import Controller
 from ptyctl.api.errors import ErrorCode
 from ptyctl.api.session import SessionReply, SessionRequest
+from ptyctl.controller.settings import Settings
 from tests.controller.session_calls import Open, refused
 
 #: A destructive command that does nothing here: the device does not exist.
@@ -23,6 +26,9 @@ MKFS = "mkfs.ext4 /dev/nope"
         ({"command": ("sh", "-c", f"echo ready; {MKFS}")}, "erases a file system"),
         ({"command": ("env", "A=1", "mkfs.ext4", "/dev/nope")}, "erases a file system"),
         ({"env": {"PROMPT_COMMAND": MKFS}}, "erases a file system"),
+        ({"env": {"PAGER": f"cat; {MKFS}"}}, "erases a file system"),
+        ({"env": {"FCEDIT": MKFS}}, "erases a file system"),
+        ({"env": {"LESSOPEN": f"|{MKFS}"}}, "erases a file system"),
         ({"command": ("bash", "-i"), "env": {"PS1": f"$({MKFS})$ "}}, "erases a file system"),
         ({"protocol": "ssh", "host": "127.0.0.1", "port": 1, "command": "reload", "platform": "cisco_ios"}, "restarts"),
         ({"protocol": "ssh", "host": "127.0.0.1", "port": 1, "command": MKFS}, "erases a file system"),
@@ -52,6 +58,28 @@ async def test_open_with_usual_program_is_allowed(controller: Controller, fields
 async def test_open_with_program_that_cannot_be_judged_returns_a_warning(controller: Controller) -> None:
     reply = await open_reply(controller, command=("cat",), env={"LD_LIBRARY_PATH": "/nonexistent"})
     assert "LD_LIBRARY_PATH may change what runs" in (reply.message or "")
+
+
+async def test_open_under_readonly_allows_variables_that_run_only_what_shows(tmp_path: Path) -> None:
+    async with LocalController(Settings(state_dir=tmp_path, policy="readonly")) as controller:
+        reply = await open_reply(
+            controller,
+            command=("bash", "--norc"),
+            env={"PAGER": "cat", "GIT_PAGER": "", "FOO": "1", "HISTFILE": "/nonexistent"},
+        )
+        assert reply.message is None
+        for env in (
+            {"PAGER": "vim"},
+            {"SSH_ASKPASS": "vim"},
+            {"PYTHONPATH": "/nonexistent"},
+            {"GIT_CONFIG_COUNT": "1"},
+            {"BASH_FUNC_ls%%": "() { touch x; }"},
+            {"EDITOR": "sh -c 'touch x'"},
+            {"HOME": "/nonexistent"},
+            {"INPUTRC": "/nonexistent"},
+        ):
+            with refused(ErrorCode.POLICY_DENIED):
+                await open_reply(controller, command=("bash", "--norc"), env=env)
 
 
 async def open_reply(controller: Controller, **fields: Any) -> SessionReply:

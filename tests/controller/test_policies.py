@@ -23,12 +23,12 @@ from ptyctl.controller.policies import PolicyStore
 from ptyctl.controller.settings import Settings
 from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.platforms import Platforms
-from ptyctl.policy.rules import Request
+from ptyctl.policy.rules import DecisionRequest
 from ptyctl.session.clients import Client, serving
 from tests.controller.session_calls import BASH, PATIENCE_MS, refused, write
 
-RELOAD = Request("reload", "cisco_ios", mode="privileged")
-ROUTER = Request("router bgp 1", "cisco_ios", mode="config")
+RELOAD = DecisionRequest("reload", "cisco_ios", mode="privileged")
+ROUTER = DecisionRequest("router bgp 1", "cisco_ios", mode="config")
 #: Faulty files, and what the error names.
 FAULTS = [
     ("default = ", "not valid TOML"),
@@ -72,7 +72,7 @@ def load(folder: Path, rows: list[dict[str, Any]]) -> Callable[..., PolicyStore]
     return store
 
 
-def decision(store: PolicyStore, request: Request) -> str:
+def decision(store: PolicyStore, request: DecisionRequest) -> str:
     return str(store.verdict(request).decision)
 
 
@@ -121,7 +121,7 @@ def test_faulty_file_at_the_first_load_denies_everything(
 ) -> None:
     (folder / "policy.toml").write_bytes(text if isinstance(text, bytes) else text.encode())
     store = load()
-    for request in (RELOAD, ROUTER, Request("ls", "linux")):
+    for request in (RELOAD, ROUTER, DecisionRequest("ls", "linux")):
         with refused(ErrorCode.POLICY_DENIED, message):
             store.verdict(request)
     assert [row["result"] for row in rows] == ["failed"]
@@ -158,6 +158,25 @@ def test_unreadable_file_denies_everything(folder: Path, load: Callable[..., Pol
         load().verdict(ROUTER)
 
 
+@pytest.mark.parametrize(("text", "message"), [*FAULTS, (None, "policy.toml cannot be read")])
+async def test_nothing_is_typed_while_no_policy_can_be_loaded(folder: Path, text: str | bytes | None, message: str) -> None:
+    if text is None:
+        (folder / "policy.toml").symlink_to("policy.toml")  # it cannot be read
+    else:
+        (folder / "policy.toml").write_bytes(text if isinstance(text, bytes) else text.encode())
+    async with (
+        LocalController(Settings(state_dir=folder / "state")) as controller,
+        await SessionHandle.open(controller, protocol="local", command=BASH, cwd=str(folder)) as shell,
+    ):
+        with refused(ErrorCode.POLICY_DENIED, message):
+            await shell.exec("touch ran", timeout_ms=PATIENCE_MS)
+        with refused(ErrorCode.POLICY_DENIED, message):
+            await write(shell, data="touch ran\n")
+        with refused(ErrorCode.POLICY_DENIED, message):
+            await SessionHandle.open(controller, protocol="local", command=("touch", "ran"), cwd=str(folder))
+    assert not (folder / "ran").exists()
+
+
 @pytest.mark.parametrize(
     ("name", "message"), [("gaurded", "gaurded cannot be read"), ("/", "is not a file"), ("/dev/zero", "is not a file")]
 )
@@ -173,7 +192,7 @@ def test_user_platform_file_that_is_faulty_denies_on_that_platform_only(folder: 
     store = PolicyStore(Settings(), Platforms(folder / "platforms"))
     assert decision(store, RELOAD) == "ask"
     with refused(ErrorCode.INVALID_ARGUMENT, "lab.toml"):
-        store.verdict(Request("reload", "lab"))
+        store.verdict(DecisionRequest("reload", "lab"))
 
 
 def test_edit_of_an_extended_file_is_noticed(folder: Path, load: Callable[..., PolicyStore]) -> None:
@@ -233,7 +252,7 @@ def test_new_policy_has_judged_the_last_requests_before_it_is_in_force(
     (folder / "policy.toml").write_text(rule())
     store.refresh()
     monkeypatch.setattr("ptyctl.policy.evaluate.Evaluator._find_scopes", None)
-    assert decision(store, Request("router ospf 1", "cisco_ios", mode="config")) == "deny"
+    assert decision(store, DecisionRequest("router ospf 1", "cisco_ios", mode="config")) == "deny"
 
 
 def test_verdict_reads_no_file(folder: Path, load: Callable[..., PolicyStore], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +261,7 @@ def test_verdict_reads_no_file(folder: Path, load: Callable[..., PolicyStore], m
     decision(store, ROUTER)
     monkeypatch.setattr(Path, "stat", None)
     monkeypatch.setattr(Path, "open", None)
-    assert decision(store, Request("router ospf 1", "cisco_ios", mode="config")) == "deny"
+    assert decision(store, DecisionRequest("router ospf 1", "cisco_ios", mode="config")) == "deny"
 
 
 async def test_controller_notices_an_edit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
