@@ -12,7 +12,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.api.model import MAX_REPLY_BYTES
+from ptyctl.api.model import MAX_LIST_BYTES
 from ptyctl.api.operator import AuditFault, AuditReply, AuditRequest
 from ptyctl.audit.audit_files import AuditFiles
 
@@ -34,9 +34,9 @@ async def query_audit(files: AuditFiles, request: AuditRequest) -> AuditReply:
 
 
 def _verify(files: AuditFiles, request: AuditRequest) -> AuditReply:
-    verdict = files.verify()
-    fault = None if verdict.fault is None else AuditFault(**verdict.fault._asdict())
-    return AuditReply(rows=[], verified=verdict.head.rows, head=verdict.head.hash, first_bad=fault)
+    verification = files.verify()
+    fault = None if verification.fault is None else AuditFault(**verification.fault._asdict())
+    return AuditReply(rows=[], verified=verification.head.rows, head=verification.head.hash, first_bad=fault)
 
 
 def _list(files: AuditFiles, request: AuditRequest) -> AuditReply:
@@ -44,17 +44,18 @@ def _list(files: AuditFiles, request: AuditRequest) -> AuditReply:
     newest: deque[dict[str, Any]] = deque()
     size, truncated = 0, False
     for row in files.rows(first_month):
-        if not _matches(row, request):
+        if not matches(row, request):
             continue
         newest.append(row)
         size += len(to_json(row))
-        while len(newest) > request.limit or (size > MAX_REPLY_BYTES and len(newest) > 1):
+        while len(newest) > request.limit or (size > MAX_LIST_BYTES and len(newest) > 1):
             size -= len(to_json(newest.popleft()))
             truncated = True
     return AuditReply(rows=list(newest), truncated=truncated or None)
 
 
-def _matches(row: Mapping[str, Any], request: AuditRequest) -> bool:
+def matches(row: Mapping[str, Any], request: AuditRequest) -> bool:
+    """Whether a row is one that a request asks for."""
     if any(getattr(request, field) not in (None, row.get(name)) for name, field in _EQUAL.items()):
         return False
     ts = row.get("ts", 0)

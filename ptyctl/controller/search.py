@@ -19,36 +19,41 @@ from typing import Any
 from ptyctl.api.blocks import Block
 from ptyctl.api.errors import invalid
 from ptyctl.api.history import MAX_HIT_LINES, HitLine, SearchHit, SearchReply, SearchRequest
+from ptyctl.api.model import MAX_LIST_BYTES
 from ptyctl.core.search import line_pattern, literal_pattern
-from ptyctl.session.calls.block_read import with_current_offsets
-from ptyctl.session.io.pattern_search import LINE_STEPS, search_with
+from ptyctl.session.calls.block_read import read_blocks
+from ptyctl.session.io.pattern_search import LINE_STEPS, Turn, search_with
 from ptyctl.session.session import Session
 from ptyctl.session.transcript.jsonl import read_rows
 
 from .registry import SessionRegistry
 
-#: A call ends after about this time, and its reply says where to continue (seconds).
+#: A call ends after about this time; its reply has the cursor of the next call (seconds).
 SEARCH_S = 2.0
 #: Output is read and searched in pieces of this size.
 _PIECE_BYTES = 4 * 1024 * 1024
 _SHOWN_CHARS = 1000
+#: What a line counts for the size of a reply in addition to its text.
+_LINE_COST = 32
 _CURSOR = re.compile(r"(\d{1,18}):([A-Za-z0-9._-]+):(\d{1,18})(?::(\d{1,18}):(\d{1,18}))?")
 
 #: Whether the caller may see a session of a device with these names.
 Sees = Callable[[str | None, str | None], bool]
+#: Whether a search selects a block.
+Selects = Callable[[Block], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class _Searched:
-    """A session: when it was created, what it is, and how its blocks and its text are read."""
+    """A session: its time of creation, its names, and access to its blocks, newest first, and its text."""
 
     created_at: int
     session_id: str
     device: str | None
     device_id: str | None
-    blocks: Callable[[], Awaitable[list[Block]]]
+    blocks: Callable[[Selects], Awaitable[list[Block]]]
     read: Callable[[int, int], Awaitable[bytes]]
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    turn: Turn = field(default_factory=asyncio.Lock)
 
     @property
     def key(self) -> tuple[int, str]:
@@ -82,7 +87,7 @@ class _Stored:
 
 
 class BlockSearches:
-    """Serves searches. Knows the stored sessions since its first one."""
+    """Serves searches. Lists the stored sessions at the first search."""
 
     def __init__(self, sessions: Path, registry: SessionRegistry) -> None:
         self._folder = sessions
@@ -104,16 +109,18 @@ class BlockSearches:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + SEARCH_S
         hits: list[SearchHit] = []
+        room = MAX_LIST_BYTES
         for session in await self._sessions(request, sees):
             if cursor is not None and (session.key > cursor.key or (session.key == cursor.key and cursor.seq == 0)):
                 continue
             begin = cursor if cursor is not None and session.key == cursor.key else None
             async for block, lines, rest in _matches(
-                session, _chosen(await session.blocks(), request, begin), pattern, begin, deadline
+                session, await session.blocks(partial(_selects, request, begin)), pattern, begin, deadline
             ):
                 if lines is not None:
                     hits.append(_hit(session, block, lines, is_cut=rest is not None))
-                if len(hits) >= request.limit or loop.time() >= deadline:
+                    room -= len(hits[-1].cmd) + sum(len(line.text) + _LINE_COST for line in lines)
+                if len(hits) >= request.limit or room <= 0 or loop.time() >= deadline:
                     resume = _Cursor(session.key, block.seq, rest if lines is None else None)
                     return SearchReply(hits=hits, resume_cursor=str(resume))
             if loop.time() >= deadline:
@@ -142,7 +149,7 @@ class BlockSearches:
 def _index(folder: Path, known: dict[str, _Stored]) -> dict[str, _Stored]:
     """Return the sessions in a folder. Reads those that are not known. Blocks."""
     try:
-        names = os.listdir(folder)  # noqa: PTH208 - thousands of names, of which nearly all are known
+        names = os.listdir(folder)  # noqa: PTH208 - thousands of names; nearly all are known
     except FileNotFoundError:
         return {}
     found = ((name, known.get(name) or _read_stored(folder / name)) for name in names if not name.startswith("."))
@@ -162,8 +169,8 @@ def _read_stored(folder: Path) -> _Stored | None:
 
 
 def _in_memory(session: Session) -> _Searched:
-    async def blocks() -> list[Block]:
-        return [*(found := session.blocks.all())[:-1], *(with_current_offsets(session, block) for block in found[-1:])]
+    async def blocks(selects: Selects) -> list[Block]:
+        return (await read_blocks(session, selects, _seq))[::-1]
 
     spec, stream = session.spec, session.stream
     turn = stream.search_turn
@@ -171,8 +178,8 @@ def _in_memory(session: Session) -> _Searched:
 
 
 def _on_disk(folder: Path, stored: _Stored) -> _Searched:
-    async def blocks() -> list[Block]:
-        return await asyncio.to_thread(_read_blocks, folder / "blocks.jsonl")
+    async def blocks(selects: Selects) -> list[Block]:
+        return await asyncio.to_thread(_read_blocks, folder / "blocks.jsonl", selects)
 
     async def read(begin: int, end: int) -> bytes:
         return await asyncio.to_thread(_read_spool, folder, begin, end)
@@ -189,32 +196,36 @@ def _read_spool(folder: Path, begin: int, end: int) -> bytes:
         return b""
 
 
-def _read_blocks(path: Path) -> list[Block]:
+def _read_blocks(path: Path, selects: Selects) -> list[Block]:
+    """Return the selected blocks, the newest first. Blocks."""
     rows = {row.get("block_id"): row for row in read_rows(path)}
     blocks = []
     for row in rows.values():
         try:
-            blocks.append(Block.model_validate(row))
+            block = Block.model_validate(row)
         except ValueError:
             continue
-    return blocks
+        if selects(block):
+            blocks.append(block)
+    return sorted(blocks, key=_seq, reverse=True)
+
+
+def _seq(block: Block) -> int:
+    return block.seq
 
 
 def _is_of_device(session: _Searched, device: str | None) -> bool:
     return device is None or any(name is not None and fnmatchcase(name, device) for name in (session.device, session.device_id))
 
 
-def _chosen(blocks: list[Block], request: SearchRequest, cursor: _Cursor | None) -> list[Block]:
-    """Return the blocks that the request selects, the newest first."""
-    return [
-        block
-        for block in sorted(blocks, key=lambda block: block.seq, reverse=True)
-        if (cursor is None or cursor.selects(block))
+def _selects(request: SearchRequest, cursor: _Cursor | None, block: Block) -> bool:
+    return (
+        (cursor is None or cursor.selects(block))
         and request.exit_code in (None, block.exit_code)
         and request.failed in (None, block.status == "failed" or bool(block.exit_code or block.error_hints))
         and (request.since_ts is None or block.ts_end is None or block.ts_end >= request.since_ts)
         and (request.until_ts is None or block.ts_begin <= request.until_ts)
-    ]
+    )
 
 
 async def _matches(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,10 @@ import pytest
 from ptyctl.api import Controller, ErrorCode
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.operator import AuditReply, AuditRequest
+from ptyctl.audit.audit_files import AuditFiles
 from ptyctl.controller.local import LocalController
 from ptyctl.session.clients import user
+from ptyctl.trace import tracing
 from tests.controller.session_calls import PATIENCE_MS, MakeController, Open, execute, read, refused, session, write
 
 USER = user().name
@@ -59,6 +63,16 @@ async def test_life_of_a_session_is_recorded(controller: Controller, open_sessio
     assert reply.verified >= len(rows)
 
 
+@pytest.mark.also_remote("the trace id of a call")
+async def test_call_with_a_trace_id_has_rows_with_it(controller: Controller, open_session: Open, log_of: Any) -> None:
+    with tracing("trace_1"):
+        handle = await open_session()
+        await execute(handle, cmd="echo hi")
+    await execute(handle, cmd="echo later")
+    rows = await log_of(controller, session_id=handle.session_id)
+    assert selected(rows, "event", "trace_id") == [("open", "trace_1"), ("text", "trace_1"), ("text", None)]
+
+
 async def test_written_text_is_recorded_by_lines_and_tasks(controller: Controller, open_session: Open, log_of: Any) -> None:
     handle = await open_session(command=("cat",))
     await write(handle, "a", data="one ")
@@ -79,7 +93,7 @@ async def test_secret_is_recorded_by_its_length(controller: Controller, open_ses
 
 async def test_command_that_was_refused_is_not_recorded(controller: Controller, open_session: Open, log_of: Any) -> None:
     handle = await open_session(command=("sh", "-c", "stty -echo; printf 'Password: '; read -r secret; exec cat"))
-    await read(handle, until_regex="Password: $", timeout_ms=PATIENCE_MS)
+    await read(handle, cursor="0", until_regex="Password: $", timeout_ms=PATIENCE_MS)
     with refused(ErrorCode.BUSY):
         await execute(handle, cmd="hunter2")
     assert "hunter2" not in str(await log_of(controller))
@@ -145,20 +159,27 @@ async def test_changed_row_is_found(controller: Controller, open_session: Open, 
     assert (reply.first_bad.file, reply.first_bad.line) == (file.name, 3)
 
 
-async def test_console_takes_no_input_while_the_log_cannot_be_written(
-    make_controller: MakeController, tmp_path: Path, servers: dict[Controller, LocalController]
+async def test_console_takes_no_input_and_can_be_read_while_the_disk_of_the_log_is_full(
+    make_controller: MakeController, servers: dict[Controller, LocalController], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "state").mkdir(mode=0o700)
-    (tmp_path / "state" / "audit").write_text("no folder")
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(AuditFiles, "append", full)
     controller = await make_controller()
     console, shell = await _open(controller, session_type="console", device_id="sw1"), await _open(controller)
     await session(controller, "lock", session_id=console.session_id, task_id="a")
     await asyncio.to_thread(servers[controller].audit_log.close)
-    with refused(ErrorCode.IO_ERROR, "audit log"):
+    with refused(ErrorCode.IO_ERROR, "audit log", "No space left"):
         await write(console, "a", data="reload\n")
     await write(shell, "a", data="true\n")
+    assert (await read(shell, cursor="0", until_regex="true\n", timeout_ms=PATIENCE_MS)).matched
+    entries = (await session(controller, "list")).sessions or ()
+    assert {entry.state for entry in entries} == {"open"}
+    reply = await read(console, cursor="0", until_regex="up\n", timeout_ms=PATIENCE_MS)
+    assert (reply.matched, reply.chunk) == (True, "up\n")
     assert "reload" not in ((await read(console, mode="tail")).chunk or "")
 
 
 async def _open(controller: Controller, **fields: Any) -> SessionHandle:
-    return await SessionHandle.open(controller, protocol="local", command=("cat",), **fields)
+    return await SessionHandle.open(controller, protocol="local", command=("sh", "-c", "echo up; exec cat"), **fields)

@@ -205,7 +205,7 @@ async def test_exec_past_the_quota_reports_missing_output(make_controller: MakeC
 async def test_waiting_for_input_is_detected(open_session: Open, said: bytes, waiting: bool) -> None:
     handle = await scripted_program(open_session)
     hints = {"wait_for_regexes": [r"(?i)password:\s*", r"\[y/n\]"]}
-    await say(handle, said)
+    await heard(handle, said, said.replace(b"\x1b[0m", b"").replace(b"\r", b""))
     reply = await handle.read(until_idle_ms=200, timeout_ms=PATIENCE_MS, input_hints=hints)
     assert reply.waiting_for_input is waiting
     assert (await read(handle, mode="tail", input_hints=hints)).waiting_for_input is waiting

@@ -13,13 +13,14 @@ import pytest
 from ptyctl.api import Controller, ErrorCode
 from ptyctl.api.blocks import Block
 from ptyctl.api.history import MAX_HIT_LINES, SearchHit, SearchReply, SearchRequest
+from ptyctl.api.model import MAX_LIST_BYTES
 from ptyctl.controller import search as search_module
 from ptyctl.controller.access import AccessController
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
 from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.session.clients import serving_connection
-from tests.controller.session_calls import MakeController, Open, refused, session
+from tests.controller.session_calls import PATIENCE_MS, MakeController, Open, refused, session
 
 
 async def search(controller: Controller, query: str | None = None, **fields: object) -> SearchReply:
@@ -62,18 +63,19 @@ async def test_search_finds_sessions_that_are_only_on_disk(make_controller: Make
     assert await all_hits(later, "stored") == []
 
 
-def store_sessions(count: int) -> None:
-    """Write sessions of one command each, with the output `needle`."""
+def store_sessions(count: int, output: bytes = b"needle\n", lines: int = 1) -> None:
+    """Write sessions of one command each, whose output is repeated lines."""
+    size = len(output) * lines
     for number in range(count):
         folder = Settings().state_dir / "sessions" / f"stored-{number}"
         folder.mkdir(parents=True, mode=0o700)
         (folder / "meta.json").write_text(json.dumps({"created_at": number}))
         block = Block(
             block_id="b1", seq=1, session_id=folder.name, origin="exec", cmd="show", ts_begin=number, status="completed",
-            exit_code=0, output_path="", raw_begin=0, raw_end=7, spool_begin=0, spool_end=7,
+            exit_code=0, output_path="", raw_begin=0, raw_end=size, spool_begin=0, spool_end=size,
         )  # fmt: skip
         (folder / "blocks.jsonl").write_bytes(block.json_bytes() + b"\n")
-        (folder / "output.spool").write_text("needle\n")
+        (folder / "output.spool").write_bytes(output * lines)
 
 
 async def test_concurrent_searches_read_each_stored_session_once(
@@ -179,9 +181,22 @@ async def test_search_pages_return_each_hit_once(controller: Controller, open_se
         assert await all_hits(controller, "echo", limit=limit) == once.hits
 
 
+async def test_search_ends_reply_with_large_hits_early(
+    make_controller: MakeController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_module, "SEARCH_S", 1e6)  # on a loaded machine the time would end the reply first
+    controller = await make_controller()
+    store_sessions(80, output=b"needle" + b"x" * 1000 + b"\n", lines=MAX_HIT_LINES)
+    reply = await search(controller, "needle", limit=100)
+    assert 40 < len(reply.hits) < 80
+    assert len(reply.model_dump_json()) < 1.1 * MAX_LIST_BYTES
+    hits = await all_hits(controller, "needle", limit=100)
+    assert [hit.session_id for hit in hits] == [f"stored-{number}" for number in reversed(range(80))]
+
+
 async def test_search_returns_first_lines_of_large_output(controller: Controller, open_session: Open) -> None:
     handle = await open_session()
-    await handle.exec("seq 1500000; echo the end")  # several pieces
+    assert not (await handle.exec("seq 1500000; echo the end", timeout_ms=PATIENCE_MS)).timed_out  # several pieces
     (many,) = await all_hits(controller, "1", regex=True)
     assert [line.text for line in many.lines[:3]] == ["1", "10", "11"]
     assert (len(many.lines), many.more_lines) == (MAX_HIT_LINES, True)
