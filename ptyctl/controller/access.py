@@ -37,6 +37,7 @@ from ptyctl.core.principal import Kind, Operation, Principal, needed_role
 from ptyctl.session.approvals import HeldText
 from ptyctl.session.clients import current_client, current_principal, user
 
+from .hidden_routes import without_route
 from .local import LocalController
 from .registry import no_session
 
@@ -120,6 +121,11 @@ class AccessController:
         """Serve requests. `local_sessions`: whether clients may use this machine as the server's user."""
         self._controller = controller
         self._local_sessions = local_sessions
+
+    @property
+    def local_sessions(self) -> bool:
+        """Whether clients may use this machine as the server's user."""
+        return self._local_sessions
 
     async def session(self, request: SessionRequest) -> SessionReply:
         await self._admit(request)
@@ -217,7 +223,7 @@ class AccessController:
         """Return whether an approval request exists for the current principal: for who may answer it, and for who made it."""
         principal = current_principal()
         answers = principal.kind is Kind.PERSON and principal.may(Operation.APPROVE)
-        is_own = held.owner.principal == principal.name
+        is_own = held.principal == principal.name
         return (answers or is_own) and principal.sees(*self._controller.device_names(held))
 
     async def _admit(self, request: Request) -> None:
@@ -264,15 +270,19 @@ class AccessController:
 
     async def _open_device(self, request: SessionRequest) -> SessionReply:
         """Open a device for a principal that does not see all of them: no error names another one."""
-        unknown = _unknown_device(request.device)
-        if not current_principal().sees(request.device):
+        unknown, sees = _unknown_device(request.device), current_principal().sees
+        if request.device is None or not sees(request.device):
             raise unknown
+        hides = True
         try:
+            hides = await self._controller.hides_route(request.device, sees)
             return await self._controller.session(request)
         except PtyctlError as error:
             if error.code is ErrorCode.NOT_FOUND:
                 raise unknown from None
-            raise _without_faults(error) from None
+            if "faults" in error.details:
+                raise _without_faults(error) from None
+            raise (without_route(error) if hides else error) from None
 
 
 def operation_of(request: Request) -> Operation:

@@ -19,6 +19,7 @@ from ptyctl.session.spec import Spec
 from transports import ssh, telnet
 from transports.channel import Channel, Pty
 from transports.local import LocalChannel, LocalOptions, user_shell
+from transports.local_pipes import LocalPipeChannel
 
 from .destinations import Destination
 
@@ -45,7 +46,8 @@ def channel_factory() -> ChannelFactory:
             return ssh.SshChannel(ssh_options(destination, pty if options.enabled else None), connections)
         if request.protocol == "telnet":
             return telnet.TelnetChannel(_telnet_options(destination, timeouts), pty if options.enabled else None)
-        return LocalChannel(LocalOptions(_argv(request.command), request.cwd, request.env), pty)
+        local = LocalOptions(_argv(request.command), request.cwd, request.env)
+        return LocalChannel(local, pty) if options.enabled else LocalPipeChannel(local)
 
     return create_channel
 
@@ -63,7 +65,7 @@ def session_spec(destination: Destination) -> Spec:
     profile = UNKNOWN_DEVICE if platform is None else platform.profile
     profile.with_overrides(expect.prompt_regex, expect.pager_regexes, expect.error_regexes)
     pty = request.pty or PtyOptions()
-    if request.protocol == "local" and not pty.enabled:
+    if request.protocol == "local" and not pty.enabled and (request.terminal is None or request.terminal.mode != "headless"):
         raise unsupported("a local session always has a terminal", field="pty.enabled", hint="leave out pty.enabled")
     is_console = request.session_type == "console"
     may_be_posix = platform is None or platform.posix_shell

@@ -22,7 +22,7 @@ from ptyctl.api.session import SessionRequest
 from ptyctl.session.activity import caller
 from ptyctl.session.calls import block_read, expect_send, pty_calls, screen_queries, termination
 from ptyctl.session.calls.block_search import blocks_search
-from ptyctl.session.io.os_errors import from_os_error
+from ptyctl.session.io.errors import from_os_error
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.output_wait import PROGRESS_S, WaitProgress
 from ptyctl.session.session import Session
@@ -105,6 +105,8 @@ class Conversations:
             return encode_error(from_os_error(error))
         if isinstance(reply, PtyReply):
             reply.notices = session.take_notices(request.task_id)
+        elif (alarm := session.storage_alarm()) is not None:  # a reader such as a page leaves the other notices to the task
+            reply.notices = [alarm]
         return reply
 
     async def _find_for(self, request: pty.PtyRequest) -> Session:
@@ -161,8 +163,8 @@ class Conversations:
         session = await self._find_live(request)
         if session.stream.ended is not None:
             async with self._lock(session.session_id):
-                if session.stream.ended is not None and session.state in ("eof", "lost"):
-                    why = f"restarted, since {session.stream.ended.message}"
+                if (ended := session.stream.ended) is not None and session.state in ("eof", "lost"):
+                    why = f"restarted, since {ended.message}"
                     await termination.restart(session, self._factory.restart, "session_restarted", why)
         return session
 

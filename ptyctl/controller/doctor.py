@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from ptyctl.platforms import Platforms
 from ptyctl.session.calls.mode_change import mode_at
 from ptyctl.session.calls.session_preparation import prepare
 from ptyctl.session.device.prompt_wait import wait_for_prompt
-from ptyctl.session.io.channel_errors import from_channel
+from ptyctl.session.io.errors import from_channel
 from ptyctl.session.io.gate import SYSTEM
 from ptyctl.session.session import Session
 from ptyctl.session.transcript.raw_log import FIRST_EXTENT_BYTES
@@ -28,6 +28,7 @@ from transports.ssh.endpoint import resolve
 
 from .channels import channel_factory, session_spec, ssh_options
 from .destinations import Destination, Destinations
+from .hidden_routes import HINT, Sees, hides_route
 from .policies import PolicyStore
 from .settings import Settings
 
@@ -65,13 +66,13 @@ class Doctor:
         settings: Settings,
         device: str,
         notify_problem: str | None = None,
-        sees: Callable[..., bool] = lambda *names: True,
+        sees: Sees = lambda *names: True,
     ) -> None:
         """Examine a device.
 
         Args:
             notify_problem: why the notify command of a running server failed.
-            sees: returns whether the caller may see a host with these names.
+            sees: returns whether the caller may see a host with these names; without names, all hosts.
         """
         self._settings = settings
         self._notify_problem = notify_problem
@@ -82,7 +83,7 @@ class Doctor:
     async def checks(self) -> AsyncGenerator[Check, None]:
         """Yield each check when it is done. The first failure is the last check, except for that of the notify command."""
         name: CheckName = "storage"
-        hides_route = False
+        hides = False
         try:
             yield Check(name, True, await asyncio.to_thread(_check_storage, self._settings.state_dir))
             name, platforms = "policy", Platforms(self._settings.platforms_dir)
@@ -95,14 +96,14 @@ class Doctor:
                 await self._inventory.resolve(self._device)  # raises NOT_FOUND with similar names
             device = devices[self._device]
             yield Check(name, True, _address(device, self._sees))
-            hides_route = not all(self._sees(host, None) for host in _hosts_before(device))
+            hides = await hides_route(self._inventory, self._device, self._sees)
             name = "credentials"
             destinations = Destinations(self._inventory, platforms)
             destination = await destinations.resolve_device(self._device)
             yield Check(name, True, _credentials(destination))
             name = "network"
             reached = await _check_network(destination)
-            yield Check(name, True, f"{'the first host' if hides_route else reached} accepts connections")
+            yield Check(name, True, f"{'the first host' if hides else reached} accepts connections")
             name = "connection"
             async with self._connected(destination) as session:
                 yield Check(name, True, _connection(session))
@@ -113,9 +114,8 @@ class Doctor:
                 for check in await _check_prompt(session):
                     yield check
         except PtyctlError as error:
-            if hides_route and name in _ROUTE_CHECKS:
-                hint = "ask the administrator of this server, or a user who may see all hosts on the way to the device"
-                yield Check(name, False, "failed on the way to the device", hint)
+            if hides and name in _ROUTE_CHECKS:
+                yield Check(name, False, "failed on the way to the device", HINT)
             else:
                 yield Check(name, False, error.message, error.hint)
 
@@ -165,16 +165,11 @@ def _check_notify_command(program: str, problem: str | None) -> Check:
     return Check("approvals", True, f"requests are announced by {program}")
 
 
-def _address(device: InventoryDevice, sees: Callable[..., bool]) -> str:
+def _address(device: InventoryDevice, sees: Sees) -> str:
     if device.console is not None:
         server = f"console server {device.console.server}" if sees(device.console.server, None) else "a console server"
         return f"line {device.console.port} of {server}"
     return f"{device.protocol} to {device.host}{f':{device.port}' if device.port is not None else ''}"
-
-
-def _hosts_before(device: InventoryDevice) -> list[str]:
-    """Return the names of the console server and the jump hosts of a device."""
-    return [*([device.console.server] if device.console is not None else []), *(device.jump or ())]
 
 
 def _credentials(destination: Destination) -> str:

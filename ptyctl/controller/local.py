@@ -30,31 +30,34 @@ from ptyctl.api.operator import (
 )
 from ptyctl.api.policy import PolicyReply, PolicyRequest
 from ptyctl.api.pty import PtyReplyBase, PtyRequest
-from ptyctl.api.session import SessionReply, SessionRequest
-from ptyctl.audit.audit_files import AuditFiles
+from ptyctl.api.session import SessionEntry, SessionReply, SessionRequest
+from ptyctl.audit.audit_files import AuditFiles, AuditTail
 from ptyctl.audit.audit_log import AuditLog
 from ptyctl.inventory import Inventory
 from ptyctl.platforms import Platforms
+from ptyctl.session import verdict_thread
 from ptyctl.session.approvals import Approvals, HeldText
 from ptyctl.session.calls.console_log import console_log
 from ptyctl.session.calls.exec import execute
 from ptyctl.session.calls.output_parser import execute_parsed
 from ptyctl.session.calls.read import read
-from ptyctl.session.calls.recording import recording
+from ptyctl.session.calls.recording_events import read_recording_events
 from ptyctl.session.calls.screen_read import read_on_screen
 from ptyctl.session.calls.watch import watch
 from ptyctl.session.calls.write import write
-from ptyctl.session.clients import current_principal, most_used
-from ptyctl.session.io.os_errors import reports_os_errors
+from ptyctl.session.clients import current_principal, most_used, set_search_limit
+from ptyctl.session.io.errors import reports_os_errors
 from ptyctl.session.spec import Spec
 
 from .approvals import ApprovalCalls
 from .audit_queries import query_audit
+from .call_memory import DurableCallMemory, was_refused
 from .channels import ChannelFactory
 from .conversations import Conversations
 from .descriptor_store import DescriptorStore, SessionHandOff
 from .destinations import Destinations
-from .devices import Devices
+from .devices import DevicePlacement, Devices
+from .hidden_routes import Sees, hides_route
 from .policies import PolicyStore
 from .policy_queries import PolicyQueries
 from .reconnect import ConsoleReconnector
@@ -63,12 +66,15 @@ from .registry import SessionRegistry
 from .retention import remove_old_sessions
 from .search import BlockSearches
 from .session_actions import SessionActions, configure
-from .session_factory import SessionFactory
+from .session_factory import ConsoleOwnership, SessionFactory
 from .settings import Settings, load_settings
 from .state_lock import StateLock
 
 #: Limits that a client's counters have.
-_OF_CLIENTS = ("max_client_calls", "max_client_watches", "max_client_sockets", "max_client_downloads")
+_OF_CLIENTS = (
+    "max_client_calls", "max_client_watches", "max_client_searches", "max_client_sockets", "max_client_downloads",
+    "max_socket_subscriptions", "max_principal_logins",
+)  # fmt: skip
 #: The reason with which sessions are closed when their server stops.
 _SERVER_ENDED = "the server ended"
 
@@ -83,6 +89,7 @@ class LocalController:
         fd_store: DescriptorStore | None = None,
         *,
         persistent: bool = False,
+        ownership: ConsoleOwnership | None = None,
     ) -> None:
         """Compose the controller. It takes over sessions of earlier processes when it is entered (`async with`).
 
@@ -92,6 +99,7 @@ class LocalController:
             fd_store: keeps local programs running if this process is killed.
             persistent: be the server of the state directory: own its sessions, and reconnect the inventory consoles that an
                 earlier server has lost. Not for a process that ends soon.
+            ownership: decides which of several servers may connect a console; by default, there is one server.
         """
         self.settings = settings or load_settings()
         platforms = Platforms(self.settings.platforms_dir)
@@ -106,6 +114,8 @@ class LocalController:
         self._audit_files = AuditFiles(self.settings.state_dir / "audit")
         self.audit_log = AuditLog(self._audit_files, self.settings.audit.on_failure)
         self.policies = PolicyStore(self.settings, platforms, self.audit_log.record)
+        verdict_thread.set_limit(self.settings.limits.use["max_principal_verdicts"])
+        set_search_limit(self.settings.limits.use["max_client_searches"])
         self._policy_queries = PolicyQueries(self.policies, inventory, platforms)
         self._policy_watch: asyncio.Task[None] | None = None
         rules = self.settings.approvals
@@ -114,8 +124,11 @@ class LocalController:
             allow_self=rules.allow_self,
             elicitation=rules.elicitation,
             notifies=bool(rules.notify_command),
+            limits=self.settings.limits.use,
         )
-        self._approval_calls = ApprovalCalls(self.approval_requests, rules.notify_command, self.audit_log)
+        self._approval_calls = ApprovalCalls(
+            self.approval_requests, rules.notify_command, self.audit_log, self.settings.limits.use["max_approval_watches"]
+        )
         self._factory = SessionFactory(
             self.settings,
             self._registry,
@@ -125,15 +138,18 @@ class LocalController:
             self.audit_log,
             self.policies,
             self.approval_requests,
+            ownership,
         )
         self._reconnector = ConsoleReconnector(self._registry, self._factory.reconnect, self.settings.reconnect_for_s)
         self._factory.watch(self._reconnector.watch)
         self._hand_off = SessionHandOff(fd_store) if fd_store is not None else None
         if self._hand_off is not None:
             self._factory.watch(self._hand_off.watch)
+        self._inventory = inventory
         self._devices = Devices(self.settings, inventory, self.audit_log, lambda: self._approval_calls.problem)
         self._searches = BlockSearches(self.settings.state_dir / "sessions", self._registry)
         self._actions = SessionActions(self._registry, self._factory, self._stored, destinations, platforms)
+        self._calls = DurableCallMemory(self.settings.limits.use["max_remembered_calls"])
         self._conversations = Conversations(self._registry, self._factory, self._stored)
 
     async def __aenter__(self) -> Self:
@@ -147,6 +163,7 @@ class LocalController:
         self._policy_watch = asyncio.create_task(self.policies.watch(), name="policy files")
         if self._persistent and self._has_state_dir():
             await self._approval_calls.store_in(self.settings.state_dir)
+            await self._calls.store_in(self.settings.state_dir / "calls.jsonl")
         if self._hand_off is not None:
             for session in await self._hand_off.adopt_sessions(self.settings.sessions_dir, self.settings.limits):
                 await self._factory.add(session)
@@ -177,6 +194,7 @@ class LocalController:
         if self._hand_off is not None:
             self._hand_off.drop_all_secrets()
         await self._approval_calls.aclose()
+        await self._calls.aclose()
         await asyncio.to_thread(self.audit_log.close)
         self._state_lock.release()
 
@@ -190,12 +208,36 @@ class LocalController:
         """Whether this process holds a session that is not closed."""
         return any(session.held for session in self._registry.live())
 
+    def entries(self) -> list[SessionEntry]:
+        """Return the rows of the live sessions in a list."""
+        return self._registry.entries()
+
+    def transcripts(self) -> set[str]:
+        """Return the ids of the sessions whose transcripts are on disk. Reads a folder."""
+        try:
+            return {path.name for path in (self.settings.state_dir / "sessions").iterdir()}
+        except FileNotFoundError:
+            return set()
+
+    async def placements(self) -> dict[str, DevicePlacement]:
+        """Return the placement of each device of the inventory. Raises PtyctlError as `Inventory.devices`."""
+        return await self._devices.placements()
+
+    def audit_tail(self) -> AuditTail:
+        """Return a reader of new audit rows."""
+        return self._audit_files.tail()
+
+    def holds(self, session_id: str) -> bool:
+        """Whether a session is in memory."""
+        return self._registry.get(session_id) is not None
+
     def limits_in_use(self) -> dict[str, int]:
         """Return what is in use by the name of its limit; of a client or a session, that of the one that uses most."""
         limits = self.settings.limits.use
         in_use = self._registry.in_use()
         in_use |= {name: most_used(limits[name]) for name in _OF_CLIENTS}
-        in_use |= self._devices.limits_in_use()
+        in_use |= self._devices.limits_in_use() | self.approval_requests.limits_in_use() | verdict_thread.limits_in_use()
+        in_use |= self._approval_calls.limits_in_use() | self._calls.limits_in_use()
         for use in (use for session in self._registry.live() for use in session.limits_in_use()):
             in_use[use.name] = max(in_use.get(use.name, 0), use.in_use)
         return in_use
@@ -218,7 +260,9 @@ class LocalController:
     async def session(self, request: SessionRequest) -> SessionReply:
         if request.conversation_id is not None:
             request = request.model_copy(update={"session_id": await self._conversations.session_id(request)})
-        return await self._actions.handle(request)
+        if request.action != "open":
+            return await self._actions.handle(request)
+        return await self._calls.perform("open", lambda: self._actions.handle(request), refused=lambda error: True)
 
     @reports_os_errors
     async def io(self, request: IoRequest, progress: Progress | None = None) -> IoReply:
@@ -237,6 +281,9 @@ class LocalController:
 
     @reports_os_errors
     async def exec(self, request: ExecRequest, progress: Progress | None = None) -> ExecReply:
+        return await self._calls.perform("exec", lambda: self._exec(request, progress), refused=was_refused)
+
+    async def _exec(self, request: ExecRequest, progress: Progress | None) -> ExecReply:
         find = self._registry.find_live if request.block_id is None else self._registry.find
         session = await find(await self._conversations.session_id(request, create=request.block_id is None))
         with session.usage.in_use(request.task_id):
@@ -275,6 +322,7 @@ class LocalController:
         return reply
 
     async def audit(self, request: AuditRequest) -> AuditReply:
+        await asyncio.to_thread(self.audit_log.wait_written)
         return await query_audit(self._audit_files, request)
 
     async def approvals(
@@ -302,7 +350,7 @@ class LocalController:
     async def recording(self, request: RecordingRequest) -> RecordingReply:
         session = await self._registry.find(request.session_id)
         with session.usage.in_use(request.task_id, reading=True):
-            return await recording(session, request.from_offset, request.max_bytes)
+            return await read_recording_events(session, request.from_offset, request.max_bytes)
 
     @reports_os_errors
     async def search(
@@ -311,7 +359,9 @@ class LocalController:
         return await self._searches.search(request, sees)
 
     @reports_os_errors
-    async def devices(
-        self, request: DevicesRequest, *, sees: Callable[[str | None, str | None], bool] = lambda device, device_id: True
-    ) -> DevicesReply:
+    async def devices(self, request: DevicesRequest, *, sees: Sees = lambda *names: True) -> DevicesReply:
         return await self._devices.answer(request, sees)
+
+    async def hides_route(self, device: str, sees: Sees) -> bool:
+        """Whether a device is reached through a host that the caller may not see. Raises PtyctlError as `Inventory.device`."""
+        return await hides_route(self._inventory, device, sees)

@@ -102,6 +102,9 @@ class ConsoleReconnector:
             async with self._registry.open_lock(session.spec.device_id or ""):
                 if session.reconnect is not None:  # the session was not opened or closed in the meantime
                     await self._attempt(session, series)
+        async with self._registry.open_lock(session.spec.device_id or ""):
+            if session.reconnect is None and session.state == "reconnecting":
+                session.stop_reconnecting("the line was given up")
 
     async def _attempt(self, session: Session, series: _Series) -> None:
         session.schedule_reconnect(None)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
-from ptyctl.session.io.os_errors import OPEN_FILE_LIMITS
+from ptyctl.session.io.errors import OPEN_FILE_LIMITS
 from ptyctl.session.session import Session
 from ptyctl.session.spec import SPECS, Limits, Spec
 from ptyctl.session.transcript.recovery import TranscriptState, recover
@@ -41,7 +41,7 @@ async def restore_session(sessions: Path, session_id: str, limits: Limits, *, ho
     folder = sessions / session_id
     if not _SESSION_ID.fullmatch(session_id) or (stored := await asyncio.to_thread(_load, folder, limits, hold=hold)) is None:
         return None
-    session = _create(folder, limits, stored, still_running=False)
+    session = await _create(folder, limits, stored, still_running=False)
     if session.held and not hold:
         session.release_files()
     return session
@@ -64,7 +64,7 @@ async def adopt_session(
     stored = await asyncio.to_thread(_load, folder, limits, hold=True, terminal=channel)
     if stored is None:
         raise PtyctlError(ErrorCode.NOT_FOUND, f"the folder {folder} does not exist")
-    session = _create(folder, limits, stored, still_running=True)
+    session = await _create(folder, limits, stored, still_running=True)
     session.stream.mask(secrets)
     if stored.damage is not None:
         session.notices.post(f"{stored.damage}: the session continues with default settings, and its lock was lost")
@@ -195,7 +195,7 @@ def _modified_at(path: Path) -> float:
         return 0.0  # removed in the meantime
 
 
-class _StoredSession(NamedTuple):
+class _LoadedSession(NamedTuple):
     """What a session's files hold. `damage`: what is wrong with meta.json, if `meta` is a substitute for it."""
 
     spec: Spec
@@ -204,7 +204,7 @@ class _StoredSession(NamedTuple):
     damage: str | None = None
 
 
-def _load(folder: Path, limits: Limits, *, hold: bool, terminal: LocalChannel | None = None) -> _StoredSession | None:
+def _load(folder: Path, limits: Limits, *, hold: bool, terminal: LocalChannel | None = None) -> _LoadedSession | None:
     """Check, repair and read a session's files. Blocks.
 
     Args:
@@ -231,10 +231,10 @@ def _load(folder: Path, limits: Limits, *, hold: bool, terminal: LocalChannel | 
         read_only = not hold or meta["state"] == "closed"
         state = recover(folder, meta, limits.quota_bytes, read_only=read_only, still_running=terminal is not None)
         if damage is None:
-            return _StoredSession(SPECS.validate_python(meta["spec"]), meta, state)
-        has_marks = len(state.prompts) > 0
+            return _LoadedSession(SPECS.validate_python(meta["spec"]), meta, state)
+        has_marks = state.prompts.count > 0
         spec = Spec("local", program=terminal.program if terminal else None, integrated=has_marks)
-        return _StoredSession(spec, meta, state, damage)
+        return _LoadedSession(spec, meta, state, damage)
 
 
 def _read_complete_meta(folder: Path) -> dict[str, Any]:
@@ -268,14 +268,20 @@ def _substitute_meta(terminal: LocalChannel) -> dict[str, Any]:
     }
 
 
-def _create(folder: Path, limits: Limits, stored: _StoredSession, *, still_running: bool) -> Session:
+async def _create(folder: Path, limits: Limits, stored: _LoadedSession, *, still_running: bool) -> Session:
     """Create the session. If that fails, its files are released."""
     try:
         with _as_ptyctl_errors(folder):
             session = Session(folder.name, stored.spec, folder, limits, stored.transcript)
-            session.restore(stored.meta, still_running=still_running)
     except BaseException:
         stored.transcript.raw.close()
+        raise
+    try:
+        with _as_ptyctl_errors(folder):
+            await session.publish_missing_events(stored.transcript.event_log)
+            session.restore(stored.meta, still_running=still_running)
+    except BaseException:
+        session.release_files()
         raise
     return session
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 
 from ptyctl.api.config import ConfigReply, ConfigRequest
-from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
+from ptyctl.api.errors import ErrorCode, PtyctlError, invalid, unsupported
 from ptyctl.api.io import MAX_WAIT_MS
 from ptyctl.api.session import DEFAULT_LOCK_TTL_MS, Capabilities, Pace, SessionReply, SessionRequest
 from ptyctl.core.lease import Lease
@@ -80,7 +80,7 @@ class SessionActions:
         reply = _lock_reply(session, request, session.lease())
         reply.state, reply.mode, reply.observers = self._registry.state(session), session.mode, session.observers()
         reply.exit_code = session.terminal.exit_code()
-        reply.queue = [owner.task_id for owner in session.leases.queue.waiting(asyncio.get_running_loop().time())]
+        reply.queue = [owner.task_id for owner in session.lock_queue()]
         reply.limits = [use for use in session.limits_in_use() if use.in_use] or None
         reply.policy, reply.pending_approvals = (
             session.authorization.policy_name,
@@ -124,6 +124,8 @@ class SessionActions:
         Raises:
             PtyctlError: INVALID_ARGUMENT if the console is open at another address; as `SessionFactory.create`.
         """
+        if request.node is not None:
+            raise unsupported("this server is not a node of a fleet", hint="leave out node")
         destination = await self._destinations.resolve(request)
         spec, opening = session_spec(destination), Opening(warning=self._factory.check_program(request, destination))
         attempt = asyncio.create_task(self._attempt(destination, spec, opening), name="open")

@@ -8,6 +8,8 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, unsupported
@@ -15,10 +17,10 @@ from ptyctl.api.session import SessionRequest
 from ptyctl.platforms import Platforms
 from ptyctl.session.activity import Recorder, caller
 from ptyctl.session.approvals import Approvals
-from ptyctl.session.authorization import Policy
 from ptyctl.session.calls.session_preparation import prepare, restore_platform
 from ptyctl.session.clients import current_principal
-from ptyctl.session.io.channel_errors import from_channel
+from ptyctl.session.io.errors import from_channel
+from ptyctl.session.judgement import PolicyDecisionPoint
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
 from transports.errors import ChannelError
@@ -46,6 +48,22 @@ class Opening:
     warning: str | None = None
 
 
+class ConsoleOwnership(Protocol):
+    """Decides which process of several may connect a console."""
+
+    async def acquire(self, session: Session, state_dir: Path) -> None:
+        """Become the owner of a session's console, before its line is connected.
+
+        Only a process with the same state directory takes over the ownership of an earlier one.
+
+        From then on the session's ownership check fails once another process may be the owner.
+
+        Raises:
+            PtyctlError: SESSION_MOVED if another process owns the console; IO_ERROR.
+        """
+        ...
+
+
 #: Receives each session that was opened, adopted or restored, once.
 SessionWatcher = Callable[[Session], None]
 
@@ -61,10 +79,12 @@ class SessionFactory:
         destinations: Destinations,
         create_channel: ChannelFactory | None,
         recorder: Recorder,
-        policy: Policy,
+        policy: PolicyDecisionPoint,
         approvals: Approvals,
+        ownership: ConsoleOwnership | None = None,
     ) -> None:
         self._settings = settings
+        self._ownership = ownership
         self._policy, self._approvals = policy, approvals
         self._recorder = recorder
         self._registry = registry
@@ -177,6 +197,8 @@ class SessionFactory:
 
     async def _connect(self, session: Session, destination: Destination) -> None:
         """Open a channel and log in on it. On failure the channel is closed again."""
+        if self._ownership is not None and session.spec.device_id is not None:
+            await self._ownership.acquire(session, self._settings.state_dir)
         self._destination_of[session] = destination
         platform, pace = destination.platform or session.platform, session.gate.pace or destination.pace
         session.set_login(destination.credentials, platform, pace)
@@ -191,6 +213,7 @@ class SessionFactory:
             raise from_channel(error) from None
         await session.connect(channel)
         try:
+            session.check_ownership()  # connecting can take longer than a claim lives
             await prepare(session, self._platforms)
         except BaseException:
             if session.channel is not None:

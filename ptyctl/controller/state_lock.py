@@ -8,11 +8,11 @@ import os
 from pathlib import Path
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.files import FILE_MODE
 
 #: How long a new server waits for one that is closing its sessions (seconds).
 _WAIT_S = 3.0
 _POLL_S = 0.05
-_FILE_MODE = 0o600
 
 
 class StateLock:
@@ -29,7 +29,7 @@ class StateLock:
             PtyctlError: BUSY, naming the process that holds the lock; IO_ERROR.
         """
         try:
-            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         except OSError as error:
             message, hint = (
                 f"{self._path} cannot be opened: {error.strerror}",

@@ -16,7 +16,7 @@ from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.session.clients import user
 
 
-class Grant(BaseModel):
+class UserRights(BaseModel):
     """What a user or the members of a group may do. In the configuration, a string is the role.
 
     Attributes:
@@ -52,8 +52,8 @@ class AccessSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    users: Mapping[str, Grant] = Field(default_factory=dict)
-    groups: Mapping[str, Grant] = Field(default_factory=dict)
+    users: Mapping[str, UserRights] = Field(default_factory=dict)
+    groups: Mapping[str, UserRights] = Field(default_factory=dict)
     local_sessions: bool = False
 
 
@@ -80,8 +80,8 @@ def find_principal(access: AccessSettings, uid: int, gid: int) -> Principal:
     )
 
 
-def _find(grants: Mapping[str, Grant], keys: set[str]) -> Grant | None:
-    return next((grant for key, grant in grants.items() if key in keys), None)
+def _find(rights: Mapping[str, UserRights], keys: set[str]) -> UserRights | None:
+    return next((found for key, found in rights.items() if key in keys), None)
 
 
 def _keys(number: int, name: str) -> set[str]:

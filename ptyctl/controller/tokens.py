@@ -29,6 +29,8 @@ _log = logging.getLogger(__name__)
 DEFAULT = "default"
 #: Random bytes of a generated token.
 TOKEN_BYTES = 32
+#: Minimum length of a token that a user provides, in characters: a shorter one may be a word that can be guessed.
+_MIN_UNGUESSABLE = 32
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 #: Fields of stat(2) that change with the file, its mode or its owner; () if it could not be read.
@@ -37,12 +39,17 @@ _Version = tuple[int, ...] | None
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What is stored of a token. Times are epoch seconds; `expires_at` None is never."""
+    """What is stored of a token. Times are epoch seconds; `expires_at` None is never.
+
+    Attributes:
+        may_be_guessed: it may be a word; generated tokens are random.
+    """
 
     principal: Principal
     sha256: str
     created_at: int = 0
     expires_at: int | None = None
+    may_be_guessed: bool = False
 
     def is_valid(self, now: float) -> bool:
         """Whether it has not expired."""
@@ -154,8 +161,7 @@ class Tokens:
             PtyctlError: as `TokenFile.load`.
         """
         self._file = file
-        own = Token(Principal(DEFAULT, Kind.AGENT, Role.OPERATOR), _digest(default)) if default is not None else None
-        self._own = () if own is None else (own,)
+        self._own = () if default is None else (_own_token(default),)
         self._named: tuple[Token, ...] = ()
         self._version: _Version = None
         self._fault = ""
@@ -205,6 +211,12 @@ class Tokens:
 def make_token() -> str:
     """Return a random token."""
     return secrets.token_urlsafe(TOKEN_BYTES)
+
+
+def _own_token(text: str) -> Token:
+    """Return the token that the server's environment or a file provides."""
+    principal = Principal(DEFAULT, Kind.AGENT, Role.OPERATOR)
+    return Token(principal, _digest(text), may_be_guessed=len(text) < _MIN_UNGUESSABLE)
 
 
 def _digest(text: str) -> str:

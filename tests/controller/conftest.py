@@ -1,8 +1,8 @@
 """Controllers and sessions for the tests of `ptyctl.api.controller.Controller`.
 
-Every test runs on a LocalController. A test marked `also_remote(reason)` runs a second time through a daemon's socket. The
-daemon forwards requests and replies unchanged, so the two can differ only in what passes the wire: each kind of request,
-reply and error, cancellation, progress, watched items and large payloads.
+Every test runs on a LocalController. A test marked `also_remote(reason)` runs a second time through a daemon's socket, and a
+third time through a FleetController on another node. Both forward requests and replies unchanged, so they can differ only in
+what passes the wire: each kind of request, reply and error, cancellation, progress, watched items and large payloads.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from fixtures.servers.nats import delete_buckets
 from fixtures.servers.programs import require_program
 from ptyctl.api import Controller
 from ptyctl.api.handle import SessionHandle
@@ -22,6 +23,7 @@ from ptyctl.controller.settings import Settings
 from tests.controller.conversation import Pty
 from tests.controller.local_daemon import served
 from tests.controller.marked_shells import SHELLS
+from tests.controller.other_node import forwarded
 from tests.controller.session_calls import BASH, MakeController, Open
 
 
@@ -38,7 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "make_controller" in metafunc.fixturenames:
         is_remote = metafunc.definition.get_closest_marker("also_remote") is not None
-        metafunc.parametrize("make_controller", ["local", "remote"] if is_remote else ["local"], indirect=True)
+        params = ["local", "remote", "fleet"] if is_remote else ["local"]
+        metafunc.parametrize("make_controller", params, indirect=True)
 
 
 @pytest.fixture
@@ -54,6 +57,10 @@ async def make_controller(
                 folder = tmp_path_factory.mktemp("run", numbered=True)
                 folder.chmod(0o700)
                 controller = await stack.enter_async_context(served(local, folder))
+            if request.param == "fleet":
+                cluster = request.getfixturevalue("nats_process")
+                stack.push_async_callback(delete_buckets, cluster)
+                controller = await stack.enter_async_context(forwarded(local, cluster, f"site{len(servers)}"))
             servers[controller] = local
             return controller
 
@@ -105,4 +112,4 @@ async def shell(open_session: Open, request: pytest.FixtureRequest, tmp_path: Pa
     require_program(command[0], command[0])
     (tmp_path / ".zshrc").touch()  # without the file zsh starts its setup dialogue
     env = {"HISTFILE": "/dev/null", "ZDOTDIR": str(tmp_path), "SHELL": require_program("bash", "bash")}
-    return await open_session(command=command, env=env)
+    return await open_session(command=command, env=env, cwd=str(tmp_path))  # a short prompt, in a clone of any path

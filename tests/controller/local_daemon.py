@@ -16,12 +16,12 @@ from ptyctl.daemon.server import DaemonServer
 
 
 @asynccontextmanager
-async def served(controller: Controller, folder: Path) -> AsyncIterator[RemoteController]:
+async def served(controller: Controller, folder: Path, watchdog: LoopWatchdog | None = None) -> AsyncIterator[RemoteController]:
     """A RemoteController on `controller`; leaving it ends the daemon, and leaves `controller` as it is."""
     runtime_dir = RuntimeDir(folder)
     async with AsyncExitStack() as stack:
         listen_socket = stack.enter_context(open_listen_socket(runtime_dir))
-        server = DaemonServer(controller, idle_s=0, is_used=lambda: True, watchdog=LoopWatchdog())
+        server = DaemonServer(controller, idle_s=0, is_used=lambda: True, watchdog=watchdog or LoopWatchdog())
         serving = asyncio.create_task(server.serve(listen_socket))
         try:
             async with await RemoteController.connect(runtime_dir, start=False) as remote:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -50,12 +50,20 @@ async def session(controller: Controller, action: str, **fields: Any) -> Session
 
 async def read(handle: SessionHandle, **fields: Any) -> IoReply:
     """A read with these fields only: unlike the handle's own, without a cursor unless one is given."""
-    return await handle.controller.io(IoRequest.of({"session_id": handle.session_id, "action": "read", **fields}))
+    request = IoRequest.of({"session_id": handle.session_id, "action": "read", **fields})
+    return in_time(await handle.controller.io(request), fields)
 
 
 async def write(handle: SessionHandle, task_id: str | None = None, **fields: Any) -> IoReply:
     who = {"task_id": task_id} if task_id else {}
-    return await handle.controller.io(IoRequest.of({"session_id": handle.session_id, "action": "write", **who, **fields}))
+    request = IoRequest.of({"session_id": handle.session_id, "action": "write", **who, **fields})
+    return in_time(await handle.controller.io(request), fields)
+
+
+def in_time(reply: IoReply, fields: Mapping[str, Any]) -> IoReply:
+    """Check that a wait without another limit than `PATIENCE_MS` has not reached it: the test would only be slow."""
+    assert not (reply.timed_out and fields.get("timeout_ms") == PATIENCE_MS), f"{fields} has not come: {reply.chunk!r}"
+    return reply
 
 
 async def execute(handle: SessionHandle, **fields: Any) -> ExecReply:

@@ -10,8 +10,6 @@ from ptyctl.api import Controller, ErrorCode, LogReply, LogRequest, NotifyReques
 from ptyctl.api.handle import SessionHandle
 from tests.controller.session_calls import PATIENCE_MS, Open, refused, scripted_program, session
 
-pytestmark = pytest.mark.also_remote("replies of log and notify")
-
 
 async def log(handle: SessionHandle, **fields: object) -> LogReply:
     return await handle.controller.log(LogRequest.of({"session_id": handle.session_id, **fields}))
@@ -29,6 +27,7 @@ def told(reply: LogReply) -> list[tuple[str, str]]:
     return [(line.kind, line.text) for line in reply.lines]
 
 
+@pytest.mark.also_remote("lines of a log")
 async def test_lines_are_rendered_as_on_a_terminal(open_session: Open) -> None:
     handle = await scripted_program(open_session)
     before = int(time.time() * 1000)
@@ -66,6 +65,7 @@ async def test_unfinished_line_is_repeated_on_the_next_page(open_session: Open) 
     assert told(await log(handle, from_offset=first.resume_offset)) == [("line", "tw#o"), ("open", "#")]
 
 
+@pytest.mark.also_remote("lines of every kind")
 async def test_incarnation_is_listed_once_in_its_place(open_session: Open) -> None:
     fields = {"session_type": "console", "device_id": "rack-1"}
     one = await open_session(command=("sh", "-c", "echo first"), **fields)
@@ -98,6 +98,7 @@ async def test_closed_session_log_can_be_read(open_session: Open) -> None:
     assert ("line", "kept") in told(await log(handle))
 
 
+@pytest.mark.also_remote("notices")
 async def test_message_is_delivered_once_to_each_task(open_session: Open, controller: Controller) -> None:
     handle = await scripted_program(open_session)
     handle.task_id = "t"
@@ -111,6 +112,7 @@ async def test_message_is_delivered_once_to_each_task(open_session: Open, contro
     assert (await handle.status()).notices == ["message from Ana: reload at [31m noon"]
 
 
+@pytest.mark.also_remote("error of a message")
 async def test_message_to_unknown_session_is_not_found(controller: Controller) -> None:
     with refused(ErrorCode.NOT_FOUND):
         await controller.notify(NotifyRequest(session_id="nope", message="x"))

@@ -63,7 +63,7 @@ async def test_blocked_program_ends_by_force_only(pty: Pty) -> None:
     assert (refused["mode"], refused["active_block_id"]) == ("interactive", begun["block_id"])
     assert (await pty.good("pty_end_session", force=True))["ended"] == "forced"
     block = await pty.block(begun["block_id"])
-    assert (block["status"], block["reason"], block["exit_code"]) == ("cancelled", "interrupted", 137)
+    assert (block["status"], block["reason"], block["exit_code"]) == ("cancelled", "interrupted", 129)
     assert (await pty.good("pty_end_session"))["ended"] == "already_idle"
     assert (await pty.run("echo on"))["text"] == "on\n"
 

@@ -16,14 +16,14 @@ from ptyctl.api.pty import CREATING
 from tests.controller.conversation import LEAST, PATIENCE_MS, Pty, folder_of
 from tests.controller.session_calls import session
 
-pytestmark = pytest.mark.also_remote("replies and errors of each tool, and cancellation")
 
-
+@pytest.mark.also_remote("error of each tool")
 async def test_unknown_conversation_is_not_found_by_any_tool(pty: Pty) -> None:
     for tool in sorted(PTY_REQUESTS.keys() - CREATING):
         await pty.refused("not_found", tool, "c1", NextStep.OPEN_CONVERSATION, **LEAST.get(tool, {}))
 
 
+@pytest.mark.also_remote("error of each tool")
 async def test_unknown_session_is_not_found_by_any_tool(pty: Pty) -> None:
     for tool in sorted(PTY_REQUESTS):
         await pty.at(session_id="nobody").refused("not_found", tool, "nobody", **LEAST.get(tool, {}))
@@ -36,6 +36,7 @@ async def test_concurrent_first_uses_make_one_terminal(pty: Pty) -> None:
     assert [entry.conversation_id for entry in listed.sessions or []] == ["c1"]
 
 
+@pytest.mark.also_remote("the client of a call")
 async def test_each_client_has_its_own_terminal(pty: Pty) -> None:
     other = pty.at(conversation_id="c1", client_id="other")
     await pty.run("x=mine")
@@ -53,6 +54,7 @@ async def test_files_contain_the_conversation_id(pty: Pty, tmp_path: Path) -> No
     assert {event["conversation_id"] for event in events} == {"c1"}
 
 
+@pytest.mark.also_remote("sessions of the core calls")
 async def test_session_id_addresses_any_open_session(pty: Pty, bash: SessionHandle) -> None:
     there = pty.at(session_id=bash.session_id)
     assert (await there.run("echo hi; (exit 3)"))["exit_code"] == 3
@@ -157,6 +159,7 @@ async def test_unmatched_expect_step_times_out(pty: Pty) -> None:
     assert (await pty.good("pty_end_session"))["ended"] == "prompt"
 
 
+@pytest.mark.also_remote("error with a reply")
 async def test_failed_step_shows_the_screen(pty: Pty) -> None:
     command = "printf '\\033[2J\\033[3;3Hpick one\\033[HMENU'; read answer"
     steps = [{"expect": "never", "send": "x\n", "timeout_ms": 100}]
@@ -197,8 +200,11 @@ async def test_expect_send_after_the_program_has_ended_sends_nothing(pty: Pty) -
     await pty.good("pty_send", data="x\n")
     reply = await waiting
     assert (reply["sent"], "the program ended" in reply["message"]) == (False, True)
+    assert reply["error"] == "timeout"  # not eof: the shell lives
+    assert (await pty.run("echo next"))["text"] == "next\n"
 
 
+@pytest.mark.also_remote("concurrent calls on one connection")
 async def test_waiting_call_does_not_block_reads_and_interrupts(pty: Pty) -> None:
     begun = await pty.good("pty_exec_interactive", cmd="sh -c 'trap \"echo caught; read x; exit 130\" INT; echo ready; read y'")
     await pty.good("pty_wait_for", match="ready", from_cursor=begun["resume_cursor"], timeout_ms=PATIENCE_MS)

@@ -11,8 +11,6 @@ from ptyctl.api import Controller, ErrorCode, GcReply, GcRequest
 from ptyctl.api.handle import SessionHandle
 from tests.controller.session_calls import read, refused
 
-pytestmark = pytest.mark.also_remote("replies of gc")
-
 DAY_S = 86_400
 
 
@@ -38,6 +36,7 @@ async def ended(controller: Controller, tmp_path: Path, days: float) -> SessionH
     return handle
 
 
+@pytest.mark.also_remote("reply of gc")
 async def test_session_over_max_age_is_removed(controller: Controller, tmp_path: Path) -> None:
     old, young = await ended(controller, tmp_path, 40), await ended(controller, tmp_path, 1)
     reply = await gc(controller, max_age_days=30)

@@ -11,11 +11,10 @@ from ptyctl.api import Controller
 from ptyctl.api.handle import SessionHandle
 from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.session.clients import Client, serving, user
-from tests.controller.session_calls import PATIENCE_MS, Open, read, scripted_program, session, write
-
-pytestmark = pytest.mark.also_remote("replies of list and status")
+from tests.controller.session_calls import PATIENCE_MS, Open, heard, read, scripted_program, session
 
 
+@pytest.mark.also_remote("entries of a list")
 async def test_list_has_an_entry_for_each_session(controller: Controller, open_session: Open) -> None:
     before = int(time.time() * 1000)
     one = await scripted_program(open_session, pty={"cols": 100, "rows": 30}, platform="generic")
@@ -47,6 +46,7 @@ async def test_list_has_an_entry_for_each_session(controller: Controller, open_s
     assert console.lock_expires_at is not None
 
 
+@pytest.mark.also_remote("reply of an ended session")
 async def test_status_of_ended_command_has_its_exit_code(controller: Controller, open_session: Open) -> None:
     handle = await open_session(command="read -r code; exit $code")
     assert (await session(controller, "status", session_id=handle.session_id)).exit_code is None
@@ -73,14 +73,14 @@ async def test_list_reports_capabilities(controller: Controller) -> None:
 
 async def test_bytes_sent_and_received_are_counted(controller: Controller, open_session: Open) -> None:
     handle = await scripted_program(open_session)
-    await write(handle, data=b"\xff\x1b[1m".hex() + "\n")
-    await handle.read(until_idle_ms=100, timeout_ms=PATIENCE_MS)
+    await heard(handle, b"\x1b[1m\xff", b"?")
     (entry,) = (await session(controller, "list")).sessions or []
     assert entry.bytes_sent == 11
     assert entry.bytes_received == 6 + 5
     assert entry.spool_size == 6 + 1
 
 
+@pytest.mark.also_remote("every field of a reply")
 async def test_status_reports_state_lock_and_queue(bash: SessionHandle) -> None:
     payload = (await bash.status()).payload()
     assert payload == {
@@ -107,6 +107,7 @@ async def test_observers_are_readers_without_the_lock(bash: SessionHandle) -> No
     assert (await bash.status()).observers == ["", "watcher"]
 
 
+@pytest.mark.also_remote("principal of a call")
 async def test_observers_are_counted_by_principal_and_others_are_named(bash: SessionHandle) -> None:
     await read(bash, timeout_ms=0, task_id="t")
     with serving(Client(Principal("ci", Kind.AGENT, Role.OPERATOR))):

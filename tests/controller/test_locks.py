@@ -22,6 +22,7 @@ from tests.controller.session_calls import (
     scripted_program,
     session,
     until,
+    until_at,
     write,
 )
 
@@ -38,6 +39,12 @@ async def unlock(handle: SessionHandle, task_id: str) -> None:
     await session(handle.controller, "unlock", session_id=handle.session_id, task_id=task_id)
 
 
+async def lose_lock(bash: SessionHandle) -> None:
+    """Let the lock of `task-1` expire once the command has printed its first line."""
+    assert (await read(bash, cursor="0", until_regex="(?m)^begun\n", timeout_ms=PATIENCE_MS)).matched
+    await session(bash.controller, "heartbeat", session_id=bash.session_id, task_id="task-1", lock_ttl_ms=1)
+
+
 async def until_free(handle: SessionHandle) -> None:
     async def free() -> bool:
         return (await handle.status()).lock_holder is None
@@ -52,13 +59,14 @@ async def test_lock_heartbeat_and_unlock_return_the_lease(bash: SessionHandle) -
     locked = await bash.lock(lock_ttl_ms=5_000)
     assert (locked.success, locked.lock_holder, locked.fence) == (True, "task-1", 1)
     assert locked.lock_expires_at is not None
-    assert abs(locked.lock_expires_at - now - 5_000) < 1_000
+    assert now + 4_900 < locked.lock_expires_at < time.time() * 1000 + 5_100
     extended = await bash.lock(lock_ttl_ms=90_000)
     assert extended.fence == 1  # the same lease, longer
+    now = time.time() * 1000
     beat = await bash.heartbeat()
     assert beat.lock_holder == "task-1"
     assert beat.lock_expires_at is not None
-    assert abs(beat.lock_expires_at - time.time() * 1000 - 60_000) < 1_000  # the default
+    assert now + 59_900 < beat.lock_expires_at < time.time() * 1000 + 60_100  # the default
     status = await bash.status()
     assert (status.lock_holder, status.queue) == ("task-1", [])
     assert status.lock_expires_at == pytest.approx(beat.lock_expires_at, abs=5)
@@ -147,11 +155,11 @@ async def test_lock_that_expires_during_write_is_reported_as_expired(open_sessio
 
 
 async def test_heartbeats_extend_the_lease(bash: SessionHandle) -> None:
-    await lock(bash, "task-1", lock_ttl_ms=2_000)
+    await lock(bash, "task-1", lock_ttl_ms=5_000)
     bash.task_id = "task-1"
     begun = time.monotonic()
-    while time.monotonic() < begun + 2.5:
-        assert (await bash.heartbeat(lock_ttl_ms=2_000)).fence == 1
+    while time.monotonic() < begun + 5.5:
+        assert (await bash.heartbeat(lock_ttl_ms=5_000)).fence == 1
         await asyncio.sleep(0.1)
 
 
@@ -187,6 +195,7 @@ async def test_lock_lost_during_paste_stops_it(open_session: Open) -> None:
 
 async def test_lock_lost_during_paced_paste_leaves_clean_line(open_session: Open, tmp_path: Path) -> None:
     kept = tmp_path / "typed"  # a console that shows nothing, so that each line gets its full pace
+    kept.touch()  # the shell opens it after `ready`
     command = ("sh", "-c", f"stty raw -echo; echo ready; exec cat >{kept}")
     handle = await open_session(command=command, session_type="console", device_id="rack-1")
     assert (await handle.read(until_regex="ready", timeout_ms=PATIENCE_MS)).matched
@@ -217,10 +226,12 @@ async def test_lock_lost_during_paced_paste_leaves_clean_line(open_session: Open
 
 @pytest.mark.also_remote("error details with output")
 async def test_lock_lost_during_run_returns_lock_lost(bash: SessionHandle) -> None:
-    await lock(bash, "task-1", lock_ttl_ms=2_000)
+    await lock(bash, "task-1")
     bash.task_id = "task-1"
+    running = asyncio.create_task(bash.exec("echo begun; sleep 60; echo never", timeout_ms=PATIENCE_MS))
+    await lose_lock(bash)
     with refused(ErrorCode.LOCK_LOST, "the lock expired", "the command continues", "block_id") as caught:
-        await bash.exec("echo begun; sleep 60; echo never", timeout_ms=PATIENCE_MS)
+        await running
     details = caught.value.details
     assert details["reason"] == "expired"
     assert details["stdout"] == "begun\n"
@@ -240,23 +251,29 @@ async def test_lock_lost_during_run_returns_lock_lost(bash: SessionHandle) -> No
 
 
 async def test_run_after_lost_lock_can_be_awaited(bash: SessionHandle) -> None:
-    await lock(bash, "task-1", lock_ttl_ms=2_000)
+    await lock(bash, "task-1")
     bash.task_id = "task-1"
+    running = asyncio.create_task(bash.exec("echo begun; sleep 1; echo all the same", timeout_ms=PATIENCE_MS))
+    await lose_lock(bash)
     with refused(ErrorCode.LOCK_LOST) as caught:
-        await bash.exec("sleep 3; echo all the same", timeout_ms=PATIENCE_MS)
+        await running
     reply = await bash.wait(caught.value.details["block_id"], timeout_ms=PATIENCE_MS)
-    assert (reply.stdout, reply.exit_code) == ("all the same\n", 0)
+    assert (reply.stdout, reply.exit_code) == ("begun\nall the same\n", 0)
 
 
 async def test_responses_stop_when_the_lock_is_lost(bash: SessionHandle) -> None:
-    await lock(bash, "task-1", lock_ttl_ms=2_000)
+    await lock(bash, "task-1")
     bash.task_id = "task-1"
-    with refused(ErrorCode.LOCK_LOST) as caught:
-        await bash.exec(
-            "read -p 'go on? ' x; read -p 'really? ' y; echo $x $y",
+    running = asyncio.create_task(
+        bash.exec(
+            "echo begun; read x; read -p 'really? ' y; echo $x $y",  # no question, which would end the call, before the expiry
             responses=[{"match": "really", "send": "mine\n"}],
             timeout_ms=PATIENCE_MS,
         )
+    )
+    await lose_lock(bash)
+    with refused(ErrorCode.LOCK_LOST) as caught:
+        await running
     await lock(bash, "task-2")
     await write(bash, "task-2", data="yes\n")
     assert (await read(bash, until_regex="really[?] ", cursor="0", timeout_ms=PATIENCE_MS)).matched
@@ -269,6 +286,8 @@ async def test_responses_stop_when_the_lock_is_lost(bash: SessionHandle) -> None
 async def test_concurrent_writes_do_not_interleave(open_session: Open) -> None:
     handle = await scripted_program(open_session)
     one, two = b"a" * 30_000, b"b" * 30_000
+    begin = int((await read(handle, timeout_ms=0)).buffer_end_cursor or 0)
     await asyncio.gather(*(write(handle, data=text.hex() + "\n") for text in (one, two, one, two)))
-    reply = await handle.read(until_idle_ms=300, max_bytes=200_000, timeout_ms=PATIENCE_MS)
+    await until_at(handle, begin + 120_000)
+    reply = await read(handle, cursor=str(begin), max_bytes=200_000, timeout_ms=0)
     assert reply.chunk == (one + two + one + two).decode()

@@ -82,7 +82,9 @@ async def test_platform_is_loaded_outside_the_event_loop(
 ) -> None:
     controller = await make_controller()
     files_by_thread.clear()
-    await open_session(on=controller, platform=name, command=["sh", "-c", "printf 'sw1#'; cat"])
+    await open_session(
+        on=controller, platform=name, command=["sh", "-c", "printf 'sw1#'; while read line; do printf 'sw1#'; done"]
+    )
     assert files_by_thread.pop(threading.get_ident(), set()) == set()
     assert "cisco_ios.toml" in set.union(*files_by_thread.values())
 

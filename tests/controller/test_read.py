@@ -12,11 +12,10 @@ from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.api.handle import SessionHandle
 from tests.controller.session_calls import PATIENCE_MS, Open, heard, read, refused, say, scripted_program
 
-pytestmark = pytest.mark.also_remote("every field of a reply, and refused requests")
-
 BYTES_OF_A_CHARACTER = "€".encode()
 
 
+@pytest.mark.also_remote("every field of a reply")
 async def test_read_reply_has_all_fields(open_session: Open) -> None:
     handle = await scripted_program(open_session)
     cursor = await heard(handle, b"hello\r\n", b"hello\n")
@@ -61,6 +60,7 @@ async def test_read_without_condition_returns_available_output(open_session: Ope
     assert time.monotonic() - begun < PATIENCE_MS / 2000
 
 
+@pytest.mark.also_remote("characters of every length")
 async def test_consecutive_reads_return_everything(open_session: Open) -> None:
     handle = await scripted_program(open_session)
     text = "".join(f"{number} é€😀\n" for number in range(3_000))
@@ -125,6 +125,7 @@ async def test_stale_incomplete_character_is_replaced(open_session: Open) -> Non
     assert time.monotonic() - begun < PATIENCE_MS / 2000
 
 
+@pytest.mark.also_remote("binary data in a reply")
 async def test_invalid_utf_8_is_replaced(open_session: Open) -> None:
     handle = await scripted_program(open_session)
     raw = b"a\xff\xfe\x80b\xc3(\xe2\x28\xa1z"
@@ -145,6 +146,7 @@ async def test_invalid_cursor_is_refused(open_session: Open, cursor: str, part: 
     assert (await read(handle, cursor="6", timeout_ms=0)).chunk == ""
 
 
+@pytest.mark.also_remote("reply of a tail")
 async def test_tail_returns_the_last_lines(open_session: Open) -> None:
     handle = await scripted_program(open_session)
     await heard(handle, b"one\ntwo\nthree\n$ ")

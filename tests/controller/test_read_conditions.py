@@ -71,7 +71,6 @@ async def test_text_before_the_cursor_is_not_matched(open_session: Open) -> None
     assert (reply.matched, reply.timed_out, reply.chunk) == (False, True, "eedle")
 
 
-@pytest.mark.also_remote("error details")
 @pytest.mark.parametrize(
     ("pattern", "parts"),
     [

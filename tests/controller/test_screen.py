@@ -71,13 +71,13 @@ async def test_idle_screen_ignores_bytes_without_change(open_session: Open) -> N
     handle = await open_session(command=("sh", "-c", script), pty=SIZE)
     assert (await handle.screen(until_regex="drawn", timeout_ms=PATIENCE_MS)).matched
     assert (await handle.screen(until_idle_ms=300, timeout_ms=PATIENCE_MS)).idle_reached
-    assert (await handle.read(until_idle_ms=300, timeout_ms=900)).timed_out  # bytes come all the time
+    assert (await handle.read(until_idle_ms=2_000, timeout_ms=2_500)).timed_out  # bytes come all the time
 
 
 async def test_changing_screen_is_not_idle(open_session: Open) -> None:
     script = "n=0; while :; do n=$((n+1)); printf '\\r%d' $n; sleep 0.01; done"
     handle = await open_session(command=("sh", "-c", script), pty=SIZE)
-    assert (await handle.screen(until_idle_ms=500, timeout_ms=1_000)).timed_out
+    assert (await handle.screen(until_idle_ms=2_000, timeout_ms=2_500)).timed_out
 
 
 @pytest.mark.parametrize("surplus", [{"cursor": "0"}, {"max_bytes": 5}, {"include_match": False}, {"encoding": "base64"}])

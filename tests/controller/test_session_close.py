@@ -14,9 +14,8 @@ from ptyctl.api.errors import NextStep
 from ptyctl.api.handle import SessionHandle
 from tests.controller.session_calls import PATIENCE_MS, Open, config, read, refused, session, until
 
-pytestmark = pytest.mark.also_remote("replies and errors of close")
 
-
+@pytest.mark.also_remote("reply of close")
 async def test_close_ends_program_and_keeps_history(controller: Controller, bash: SessionHandle) -> None:
     pid = int((await bash.exec("echo $$")).stdout)
     end = (await bash.read(until_regex=r"\n\d+\n.*[$#] $", timeout_ms=PATIENCE_MS)).buffer_end_cursor
@@ -33,6 +32,7 @@ async def test_close_ends_program_and_keeps_history(controller: Controller, bash
     assert (reply.next_cursor, reply.buffer_end_cursor, reply.eof) == (end, end, True)
 
 
+@pytest.mark.also_remote("error of each call")
 async def test_closed_session_refuses_all_but_reads(bash: SessionHandle) -> None:
     await bash.close()
     await bash.close()
@@ -59,6 +59,7 @@ async def test_call_on_closed_session_names_who_closed_it(bash: SessionHandle, t
     assert caught.value.hint == NextStep.OPEN_SESSION
 
 
+@pytest.mark.also_remote("error of each call")
 async def test_unknown_session_is_not_found(bash: SessionHandle) -> None:
     bash.session_id, known = "no-such-session", bash.session_id
     for call in (
@@ -94,6 +95,7 @@ async def test_ended_shell_is_noticed_although_a_background_job_has_its_terminal
     os.kill(left[0].pid, signal.SIGKILL)
 
 
+@pytest.mark.also_remote("processes in a reply")
 async def test_close_reports_processes_that_continue(bash: SessionHandle) -> None:
     await bash.exec("nohup sleep 1000 >/dev/null 2>&1 & first=$!; (trap '' HUP; exec sleep 2000) &", timeout_ms=PATIENCE_MS)
     started = "grep -q ^sleep /proc/$first/cmdline && grep -q ^sleep /proc/$!/cmdline"  # both ignore the hangup then

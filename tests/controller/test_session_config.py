@@ -10,9 +10,8 @@ from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
 from tests.controller.session_calls import PATIENCE_MS, Open, config, execute, read, refused, session
 
-pytestmark = pytest.mark.also_remote("replies and errors of every action")
 
-
+@pytest.mark.also_remote("every field of a reply")
 async def test_config_get_returns_current_values(open_session: Open) -> None:
     handle = await open_session(pty={"cols": 90, "rows": 20}, platform="linux", expect={"prompt_regex": "x> $"})
     assert (await config(handle, "get")).payload() == {
@@ -49,6 +48,7 @@ async def test_resize_is_refused_only_while_another_task_holds_the_lock(bash: Se
     assert (await config(bash, "resize", cols=50, rows=10, task_id="task-1")).cols == 50
 
 
+@pytest.mark.also_remote("absent and empty fields")
 async def test_expect_fields_are_merged_with_existing_ones(bash: SessionHandle) -> None:
     first = await config(bash, "expect", expect={"prompt_regex": r"^\S+[$#] $"})
     assert first.expect is not None

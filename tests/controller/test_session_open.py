@@ -16,9 +16,8 @@ from ptyctl.api.handle import SessionHandle
 from ptyctl.session.session import Session
 from tests.controller.session_calls import BASH, PATIENCE_MS, MakeController, Open, refused, session
 
-pytestmark = pytest.mark.also_remote("replies and errors of open")
 
-
+@pytest.mark.also_remote("every field of a reply")
 async def test_open_reply_has_all_fields(controller: Controller) -> None:
     reply = await session(controller, "open", protocol="local", command=BASH)
     payload = reply.payload()
@@ -35,6 +34,7 @@ async def test_open_reply_has_all_fields(controller: Controller) -> None:
     }
 
 
+@pytest.mark.also_remote("fields of the lease")
 async def test_open_with_lock_returns_the_lease(controller: Controller) -> None:
     before = time.time() * 1000
     reply = await session(
@@ -47,6 +47,7 @@ async def test_open_with_lock_returns_the_lease(controller: Controller) -> None:
     assert before + 29_000 < reply.lock_expires_at < time.time() * 1000 + 31_000
 
 
+@pytest.mark.also_remote("options in requests")
 async def test_open_applies_cwd_env_and_size(open_session: Open, tmp_path: Path) -> None:
     handle = await open_session(
         cwd=str(tmp_path), env={"GREETING": "hällo"}, pty={"cols": 91, "rows": 17, "term": "vt100"}, platform="linux"
@@ -131,6 +132,7 @@ async def test_program_that_cannot_start_fails_the_open(controller: Controller, 
     assert (await session(controller, "list")).sessions == []
 
 
+@pytest.mark.also_remote("error of a refused request")
 async def test_error_never_contains_a_secret(controller: Controller) -> None:
     with refused(ErrorCode.INVALID_ARGUMENT) as caught:
         await session(controller, "open", protocol="ssh", host="h", auth={"password": ["hunter2"]})
@@ -156,7 +158,7 @@ async def test_session_limit_is_enforced(make_controller: MakeController, open_s
 @pytest.mark.parametrize("where", ["", "sessions"])
 async def test_world_readable_state_dir_is_refused(controller: Controller, where: str) -> None:
     folder = Path(os.environ["PTYCTL_STATE_DIR"]) / where
-    folder.mkdir(parents=True, mode=0o700)
+    folder.mkdir(parents=True, mode=0o700, exist_ok=True)  # the audit log of the policy may have made it
     folder.parent.chmod(0o700)
     folder.chmod(0o750)
     with refused(ErrorCode.POLICY_DENIED, f"chmod 700 {folder}"):

@@ -23,8 +23,6 @@ from tests.controller.session_calls import (
     write,
 )
 
-pytestmark = pytest.mark.also_remote("keys, text and binary data in requests")
-
 ESC = "\x1b"
 #: What each key sends (VT220; xterm control sequences, PC-style function keys).
 KEYS = {
@@ -111,6 +109,7 @@ async def test_break_on_local_terminal_is_unsupported(bash: SessionHandle) -> No
         await bash.key("break")
 
 
+@pytest.mark.also_remote("text of every kind in requests")
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
@@ -134,6 +133,7 @@ async def test_empty_write_sends_nothing(bash: SessionHandle) -> None:
     assert (await bash.write("")).bytes_written == 0
 
 
+@pytest.mark.also_remote("binary data in requests")
 async def test_base64_is_sent_unchanged(open_session: Open) -> None:
     handle = await key_log(open_session)
     raw = b"\x00\xff\n\r\n\x80end"
@@ -175,6 +175,7 @@ async def test_invalid_write_request_is_refused(bash: SessionHandle, fields: dic
         await write(bash, **fields)
 
 
+@pytest.mark.also_remote("error of each writing call")
 async def test_write_after_program_end_is_refused(open_session: Open) -> None:
     handle = await open_session(command=("sh", "-c", "exit 4"))
     await until_ended(handle)
@@ -183,6 +184,7 @@ async def test_write_after_program_end_is_refused(open_session: Open) -> None:
             await call()
 
 
+@pytest.mark.also_remote("a call that overtakes another one, and cancellation")
 async def test_ctrl_c_interrupts_a_long_paste(open_session: Open) -> None:
     handle = await key_log(open_session, session_type="console", device_id="rack-1", acquire_lock=True, task_id="t")
     paste = asyncio.create_task(write(handle, "t", data="line\n" * 20_000))

@@ -13,13 +13,12 @@ from ptyctl.api import Controller, ErrorCode, IoRequest
 from ptyctl.api.handle import SessionHandle
 from tests.controller.session_calls import PATIENCE_MS, Open, execute, read, refused, scripted_program, write
 
-pytestmark = pytest.mark.also_remote("a write whose reply has the received text")
-
 WAIT = {"timeout_ms": PATIENCE_MS}
 #: Boots after the third Space, whenever that is.
 BOOT_LOADER = "stty -echo -icanon; for n in 1 2 3; do IFS= read -rn1 key; done; echo stopped; cat"
 
 
+@pytest.mark.also_remote("a write whose reply has the received text")
 async def test_write_until_regex_returns_what_was_received(bash: SessionHandle) -> None:
     await bash.exec("true")
     reply = await write(bash, data="echo the-$((1 + 1)); echo more\n", until_regex=r"the-2\n", **WAIT)
@@ -43,6 +42,7 @@ async def test_write_without_enter_can_wait_for_its_echo(open_session: Open) -> 
     assert (await write(handle, data="abc", until_regex="abc", **WAIT)).matched
 
 
+@pytest.mark.also_remote("index of the match")
 async def test_write_until_any_returns_index_of_leftmost_match(bash: SessionHandle) -> None:
     await bash.exec("true")
     reply = await write(bash, data="printf 'b%s\\na%s\\n' 1 2\n", until_any=["a2", "b1", "b."], **WAIT)
@@ -160,6 +160,7 @@ async def test_vim_edit_takes_two_calls(bash: SessionHandle, tmp_path: Path) -> 
     assert path.read_text() == "first\nchanged\nthird\n"
 
 
+@pytest.mark.also_remote("a write whose reply has the screen")
 async def test_screen_after_a_key_is_not_that_of_before(open_session: Open) -> None:
     program = "stty -echo -icanon; printf 'menu A'; IFS= read -rn1 key; sleep 0.1; printf '\\rmenu B'; cat"
     handle = await open_session(command=("bash", "-c", program))
@@ -175,6 +176,7 @@ async def test_screen_without_condition_is_returned_once_it_is_still(bash: Sessi
     assert "two" in (shown.rows or [])
 
 
+@pytest.mark.also_remote("conversation of a core call")
 async def test_core_calls_take_a_conversation(controller: Controller) -> None:
     request = IoRequest.of(
         {"conversation_id": "c", "action": "write", "data": "echo $((6 * 7))\n", "until_regex": "42", **WAIT}
