@@ -26,10 +26,10 @@ from pydantic import ValidationError
 
 from ptyctl.api import Controller
 from ptyctl.api.approvals import ApprovalEntry, ApprovalsQuery, ApprovalsRequest
-from ptyctl.api.decision import PendingApproval
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.io import MAX_WAIT_MS
 from ptyctl.api.model import Reply, Request
+from ptyctl.api.policy import PendingApproval
 from ptyctl.core.sanitizer import escape_controls
 
 #: A longer text is not shown by elicitation, in characters: a person could not review it in a dialog.

@@ -3,74 +3,87 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import anyio
-from mcp.server.auth.middleware.bearer_auth import AuthorizationContext
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, AuthorizationContext
+from mcp.server.auth.provider import AccessToken
 from mcp.server.lowlevel import Server
-from mcp.server.streamable_http import MCP_SESSION_ID_HEADER, StreamableHTTPServerTransport
+from mcp.server.streamable_http import (
+    MCP_SESSION_ID_HEADER,
+    EventCallback,
+    EventMessage,
+    EventStore,
+    StreamableHTTPServerTransport,
+)
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import RequestBodyLimitMiddleware
+from mcp_types import JSONRPCMessage
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ptyctl.controller.tokens import Tokens
+from ptyctl.controller.tokens import Token, Tokens
 from ptyctl.core import json_lines
-from ptyctl.http.bearer import BearerTokens, Record
+from ptyctl.core.limits import LIMITS, Limit
+from ptyctl.http.bearer import BearerTokens, Record, TokenRefusedError
+from ptyctl.http.connection_limits import ConnectionLimits
 from ptyctl.http.origins import Origins
 from ptyctl.http.server import MCP_PATH, serve
 from ptyctl.session.clients import Client, current_principal, serving, serving_connection
 
-from .event_store import RecentEvents
-from .guard import Guard, TokenUser
 from .message_stream import InvalidMessageError, parse_message
 
 #: How long a client that lost an event stream should wait before it reconnects (milliseconds).
 RETRY_MS = 1000
 #: A session of the 2025 revisions without a request for this time expires; the oldest idle one ends if there are too many.
 SESSION_IDLE_S = 30 * 60
-MAX_SESSIONS = 1000
 
 
 @asynccontextmanager
 async def open_endpoint(
-    server: Server[Any], tokens: BearerTokens, origins: Origins
-) -> AsyncIterator[tuple[ASGIApp, Callable[[], None]]]:
-    """Yield the application for `/mcp`, and a function that ends its open requests."""
+    server: Server[Any], tokens: BearerTokens, origins: Origins, limit: Limit = LIMITS["max_mcp_sessions"]
+) -> AsyncIterator[tuple[ASGIApp, McpEndpoint]]:
+    """Yield the application for `/mcp`, and the endpoint in it. `limit` is that of its sessions."""
     manager = _SessionManager(
         server,
         max_request_body_size=json_lines.MAX_LINE_BYTES,
         retry_interval=RETRY_MS,
         session_idle_timeout=SESSION_IDLE_S,
-        max_sessions=MAX_SESSIONS,
+        max_sessions=limit.maximum,
     )
     endpoint = McpEndpoint(manager)
     async with manager.run():
-        yield Guard(endpoint, tokens, origins), endpoint.close
+        yield Guard(endpoint, tokens, origins), endpoint
 
 
 async def serve_http(
-    server: Server[Any], listener: socket.socket, tokens: Tokens, record: Record = lambda event, **fields: None
+    server: Server[Any],
+    listener: socket.socket,
+    tokens: Tokens,
+    record: Record = lambda event, **fields: None,
+    limits: Mapping[str, Limit] = LIMITS,
 ) -> None:
     """Serve only MCP on a listening socket until cancelled; then end open requests and close the socket.
 
     Args:
         record: adds a row to the audit log.
+        limits: the named limits; those of connections and sessions are enforced here.
     """
     bearer = BearerTokens(tokens, record)
     try:
-        async with open_endpoint(server, bearer, Origins()) as (app, close):
-            await serve(app, listener, on_stop=close)
+        async with open_endpoint(server, bearer, Origins(), limits["max_mcp_sessions"]) as (app, endpoint):
+            await serve(app, listener, limits=ConnectionLimits(limits["max_http_connections"]), on_stop=endpoint.close)
     finally:
         bearer.close()
 
 
 class _SessionManager(StreamableHTTPSessionManager):
-    """Gives each session an event store of its own: stream ids are request ids, which several sessions may use."""
+    """Gives each session a separate event store: stream ids are request ids, which several sessions may use."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -107,7 +120,7 @@ class _SessionManager(StreamableHTTPSessionManager):
 
     def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
         """If there are too many sessions, end the one that is idle for the longest time: its client left without DELETE."""
-        if len(self._server_instances) >= MAX_SESSIONS:
+        if self.max_sessions is not None and len(self._server_instances) >= self.max_sessions:
             for session in self._server_instances.values():
                 if not session._requests_in_flight and session.idle_scope is not None:
                     session.idle_scope.cancel()
@@ -126,6 +139,7 @@ class McpEndpoint:
     """
 
     def __init__(self, manager: StreamableHTTPSessionManager) -> None:
+        self._manager = manager
         self._app = RequestBodyLimitMiddleware(_MessageCheck(manager.handle_request), json_lines.MAX_LINE_BYTES)
         self._open: set[anyio.CancelScope] = set()
         self._closed = False
@@ -137,6 +151,11 @@ class McpEndpoint:
             await _send_unavailable(scope, receive, send)
         else:
             await self._handle(scope, receive, send)
+
+    @property
+    def sessions(self) -> int:
+        """Number of open sessions."""
+        return len(self._manager._server_instances)
 
     def close(self) -> None:
         """End open requests, and answer new ones with 503."""
@@ -210,3 +229,89 @@ class _ResponseState:
 async def _send_unavailable(scope: Scope, receive: Receive, send: Send) -> None:
     body = {"error": "unavailable", "message": "The server is shutting down; connect again when it is back"}
     await JSONResponse(body, 503)(scope, receive, send)
+
+
+#: The most recent events are kept: their number.
+MAX_EVENTS = 100
+
+
+class _Event(NamedTuple):
+    event_id: str
+    stream_id: str
+    message: JSONRPCMessage | None
+
+
+class RecentEvents(EventStore):
+    """The last events of one session. Ids count from 1."""
+
+    def __init__(self) -> None:
+        self._events: deque[_Event] = deque(maxlen=MAX_EVENTS)
+        self._last_id = 0
+
+    async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
+        """Store an event, None for the first of a stream, and return its id."""
+        self._last_id += 1
+        self._events.append(_Event(str(self._last_id), stream_id, message))
+        return str(self._last_id)
+
+    async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
+        """Send the later events of the same stream; return the stream, or None if the event is not kept any more."""
+        events = list(self._events)
+        position = next((at for at, event in enumerate(events) if event.event_id == last_event_id), None)
+        if position is None:
+            return None
+        stream_id = events[position].stream_id
+        for event in events[position + 1 :]:
+            if event.stream_id == stream_id and event.message is not None:
+                await send_callback(EventMessage(event.message, event.event_id))
+        return stream_id
+
+
+class TokenUser(AuthenticatedUser):
+    """The user of a request. The SDK binds a session to the token that opened it."""
+
+    def __init__(self, token: Token) -> None:
+        super().__init__(AccessToken(token="", client_id=f"{token.principal.name}:{token.sha256}", scopes=[]))
+        self.principal = token.principal
+
+
+class Guard:
+    """ASGI middleware that passes on the requests of clients with a token."""
+
+    def __init__(self, app: ASGIApp, tokens: BearerTokens, origins: Origins) -> None:
+        """Guard an application."""
+        self._app = app
+        self._tokens = tokens
+        self._origins = origins
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        response = self._check_origin(headers, scope) or self._check_token(headers, scope)
+        await (response or self._app)(scope, receive, send)
+
+    def _check_origin(self, headers: Headers, scope: Scope) -> Response | None:
+        """Return 403 unless Host and Origin are the server's."""
+        if self._origins.target(scope.get("scheme", "http"), headers.getlist("host")) is None:
+            self._tokens.refuse("the Host header is not a loopback address")
+            return _forbidden("The Host header is not a loopback address: use http://127.0.0.1:PORT/mcp")
+        if not all(map(self._origins.admits, headers.getlist("origin"))):
+            self._tokens.refuse("a page of another origin")
+            return _forbidden("Requests from pages of other origins are rejected")
+        return None
+
+    def _check_token(self, headers: Headers, scope: Scope) -> Response | None:
+        """Return 401 or 429 unless the token is valid; add its user to the scope."""
+        try:
+            scope["user"] = TokenUser(self._tokens.authenticate(headers, scope))
+        except TokenRefusedError as error:
+            name = "too_many_requests" if error.status == 429 else "unauthorized"
+            return JSONResponse({"error": name, "message": str(error)}, error.status, {**error.headers, **_CLOSE})
+        return None
+
+
+#: Only the connection of an authenticated client stays open after its response.
+_CLOSE = {"Connection": "close"}
+
+
+def _forbidden(message: str) -> Response:
+    return JSONResponse({"error": "forbidden", "message": message}, 403, _CLOSE)

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import anyio
 import mcp_types as types
+from mcp.server.lowlevel import Server
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 from ptyctl.client_lines import LongLineError, read_line
 from ptyctl.core import json_lines
+from ptyctl.core.principal import Principal
+from ptyctl.session.clients import serving_connection
 
 
 class Sink(Protocol):
@@ -177,3 +180,10 @@ def _parse_leniently(line: bytes) -> types.JSONRPCMessage:
         return types.jsonrpc_message_adapter.validate_python(value, by_name=False)
     except ValidationError as error:
         raise InvalidMessageError(line, error) from None
+
+
+async def serve_streams(server: Server[Any], principal: Principal, source: asyncio.StreamReader, sink: Sink) -> None:
+    """Serve until the client closes its side; calls that are still running are cancelled."""
+    writer = MessageWriter(sink)
+    with serving_connection(principal, elicits=True):
+        await server.run(MessageReader(source, writer), writer, server.create_initialization_options())

@@ -15,8 +15,7 @@ from mcp.server.lowlevel import Server
 from ptyctl.core import json_lines
 from ptyctl.session.clients import user_agent
 
-from .connection import serve_streams
-from .message_stream import Sink
+from .message_stream import Sink, serve_streams
 
 
 async def serve_stdio(server: Server[Any]) -> None:

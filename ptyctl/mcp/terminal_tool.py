@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self, cast
+from typing import Annotated, Any, Protocol, Self, cast, runtime_checkable
 from weakref import WeakKeyDictionary
 
 from pydantic import ConfigDict, Field
 
 from ptyctl.api.controller import Controller, Progress
 from ptyctl.api.model import Reply, Request, Unlisted
+from ptyctl.core.principal import Operation, Principal
 from ptyctl.session.clients import current_principal
-from ptyctl.terminal.request import Compat, Correlation, Execution, Invocation, Runtime, Target
+from ptyctl.terminal.request import Compat, Correlation, Execution, Invocation, Runtime, TerminalTarget
 from ptyctl.terminal.service import ServiceState, TerminalService
 from transports.caller import environment
 
@@ -25,7 +26,7 @@ class TerminalCall(Request):
     correlation: Correlation | None = None
     runtime: Runtime | None = None
     execution: Execution | None = None
-    target: Target | None = None
+    target: TerminalTarget | None = None
     compat: Annotated[Compat | None, Unlisted] = None
     arguments: Annotated[dict[str, Any], Unlisted] = Field(default_factory=dict)
 
@@ -51,5 +52,30 @@ class TerminalResponse(Reply):
 async def call_terminal(controller: Controller, request: TerminalCall, _progress: Progress | None) -> TerminalResponse:
     """Serve a request of the contract; never raises."""
     state = _states.setdefault(controller, ServiceState())
-    service = TerminalService(controller, state, environment(), current_principal().name)
+    principal = current_principal()
+    allowed = _may_use_other_runtimes(controller, principal)
+    service = TerminalService(controller, state, environment(), principal.name, others_allowed=allowed)
     return TerminalResponse.model_construct(**await service.handle(request.arguments))
+
+
+async def close_runtimes(controller: Controller) -> None:
+    """Close what the server keeps for the tool. Sessions stay open."""
+    state = _states.pop(controller, None)
+    if state is not None:
+        await state.close()
+
+
+@runtime_checkable
+class _ServesOthers(Protocol):
+    """A Controller that decides what its clients may do on its machine."""
+
+    @property
+    def local_sessions(self) -> bool:
+        """Return whether clients may use the machine as the server's user."""
+        ...
+
+
+def _may_use_other_runtimes(controller: Controller, principal: Principal) -> bool:
+    """Whether the client may leave this server: another runtime does not know its devices, nor the rules for its sessions."""
+    has_local_sessions = not isinstance(controller, _ServesOthers) or controller.local_sessions
+    return has_local_sessions and principal.may(Operation.OPEN) and not principal.devices

@@ -60,7 +60,7 @@ def pty_tool(
     idempotent: bool = False,
 ) -> Tool:
     """Return a pty_*, blocks_* or screen tool, which reports errors in its reply. `reply_fields` is separated by spaces."""
-    common = _PTY_FIELDS if reply is PtyReply else ()
+    common = _PTY_FIELDS if reply is PtyReply else ("notices",)
     return Tool(
         request.TOOL,
         title,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import httpx2
@@ -13,6 +13,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from ptyctl.api import Controller
 from ptyctl.controller.tokens import Tokens
+from ptyctl.core.limits import LIMITS, Limit
 from ptyctl.http.access import Address, open_listener
 from ptyctl.http.bearer import Record
 from ptyctl.mcp.http import serve_http
@@ -30,12 +31,13 @@ async def http_server(
     record: Record = lambda event, **fields: None,
     *,
     toolsets: str = "core",
+    limits: Mapping[str, Limit] = LIMITS,
 ) -> AsyncIterator[str]:
     """Yield the URL of the endpoint; cancel the server at the end, as a signal does."""
     listener = open_listener(Address("127.0.0.1", 0))
     port = listener.getsockname()[1]
     server = build_server(controller, choose(toolsets))
-    serving = asyncio.create_task(serve_http(server, listener, tokens or Tokens(None, TOKEN), record))
+    serving = asyncio.create_task(serve_http(server, listener, tokens or Tokens(None, TOKEN), record, limits))
     try:
         yield f"http://127.0.0.1:{port}/mcp"
     finally:

@@ -11,8 +11,8 @@ import pytest
 
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
+from ptyctl.core.limits import LIMITS
 from ptyctl.http import connection_limits
-from ptyctl.mcp import http
 from tests.mcp.http_server import TOKEN, http_client, http_server
 from tests.mcp.server_process import PATIENCE_S
 from tests.mcp.stub_controller import StubController
@@ -64,11 +64,11 @@ async def test_rejected_client_is_disconnected() -> None:
         assert await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
 
 
-async def test_silent_connections_do_not_starve_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silent_connections_do_not_starve_a_client() -> None:
     """Those that wait the longest are closed; a running call is not."""
-    monkeypatch.setattr(connection_limits, "MAX_CONNECTIONS", 8)
     controller = StubController()
-    async with http_server(controller) as url, AsyncExitStack() as closing:
+    limits = {**LIMITS, "max_http_connections": LIMITS["max_http_connections"]._replace(maximum=8)}
+    async with http_server(controller, limits=limits) as url, AsyncExitStack() as closing:
         session = {"Mcp-Session-Id": (await posted(url, OPENINGS["2025"], **BEARER)).headers["Mcp-Session-Id"]}
         call = by_hand("tools/call", {"name": EXEC, "arguments": {"session_id": "s", "cmd": "hang"}})
         calling = asyncio.create_task(posted(url, call, **BEARER, **session))
@@ -82,11 +82,11 @@ async def test_silent_connections_do_not_starve_a_client(monkeypatch: pytest.Mon
         assert (await calling).status_code == 200
 
 
-async def test_sessions_of_clients_that_left_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sessions_of_clients_that_left_make_room() -> None:
     """The session that was not used for the longest time ends; one with a running call does not."""
-    monkeypatch.setattr(http, "MAX_SESSIONS", 3)
     controller = StubController()
-    async with http_server(controller) as url:
+    limits = {**LIMITS, "max_mcp_sessions": LIMITS["max_mcp_sessions"]._replace(maximum=3)}
+    async with http_server(controller, limits=limits) as url:
 
         async def opened() -> dict[str, str]:
             reply = await posted(url, OPENINGS["2025"], **BEARER)

@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import TextContent
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from ptyctl.api import SessionRequest
@@ -58,6 +60,28 @@ async def test_sdk_client_of_each_revision_can_call_tools(mode: str) -> None:
         call = {"session_id": "s", "cmd": "progress 0.5 1.5 1.6 2.7 2.8 4"}
         assert (await client.call_tool(EXEC, call, progress_callback=progress)).structured_content["stdout"] == "told"
     progress.check()
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_large_reply_is_repeated_as_text_to_2025_clients_only(mode: str) -> None:
+    sent = 0
+
+    async def count(response: httpx2.Response) -> None:
+        nonlocal sent
+        sent += len(await response.aread())
+
+    async with (
+        http_server(StubController()) as url,
+        httpx2.AsyncClient(headers=BEARER, timeout=PATIENCE_S, event_hooks={"response": [count]}) as http,
+        Client(streamable_http_client(url, http_client=http), mode=mode, read_timeout_seconds=PATIENCE_S) as client,
+    ):
+        before = sent
+        result = await client.call_tool(EXEC, {**CALL, "cmd": "big 20000"})
+        output, size = "x" * 20_000, sent - before
+        assert result.structured_content["stdout"] == output
+        (text,) = [part.text for part in result.content if isinstance(part, TextContent)]
+        assert (output in text, size > 40_000) == (mode == "legacy", mode == "legacy")
+        assert size > 20_000
 
 
 async def test_clients_share_one_controller() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from ptyctl.audit.limited_rows import MAX_ROWS
+from ptyctl.audit.audit_log import MAX_ROWS
 from ptyctl.controller.access import AccessController
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.tokens import TokenFile, Tokens
@@ -73,7 +73,7 @@ async def test_refused_requests_have_rows_with_the_reason(tmp_path: Path) -> Non
 
 
 async def test_flood_of_refused_requests_adds_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ptyctl.audit.limited_rows.PERIOD_S", 3600)
+    monkeypatch.setattr("ptyctl.audit.audit_log.PERIOD_S", 3600)
     rows = Rows()
     async with audited(rows) as url, httpx2.AsyncClient() as http:
         for _ in range(MAX_ROWS + 5):

@@ -89,6 +89,17 @@ async def test_revoked_token_is_rejected_at_the_next_request_of_its_session(file
         assert await client.list_sessions() == 401
 
 
+async def test_token_of_another_state_directory_is_refused(file: TokenFile, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir(mode=0o700)
+    create(file, "night", Role.OPERATOR)
+    foreign = create(TokenFile(tmp_path / "other"), "night", Role.OPERATOR)
+    async with server(file) as url, httpx2.AsyncClient() as http:
+        response = await ByHand(http, url, foreign).ask("initialize", INITIALIZE)
+    assert response.status_code == 401
+    assert 'error="invalid_token"' in response.headers["www-authenticate"]
+    assert "does not match this server's" in response.text
+
+
 async def test_session_of_a_token_does_not_exist_for_other_tokens(file: TokenFile) -> None:
     first, second = create(file, "first", Role.OPERATOR), create(file, "second", Role.ADMIN)
     async with server(file) as url, httpx2.AsyncClient() as http:

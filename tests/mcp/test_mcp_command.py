@@ -163,13 +163,27 @@ async def test_connected_http_client_does_not_delay_shutdown() -> None:
         assert (code, log) == (0, f"{CLOSED}\n")
 
 
-async def test_token_is_removed_from_inherited_environment(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "server",
+    [
+        "mcp_server.run(mcp_server.McpTransport.HTTP, '127.0.0.1:0', open_controller=report)",
+        "main.run = report; mcp_server.run_with_daemon('127.0.0.1:0', 'core', None, exposure=lambda: NOT_EXPOSED)",
+    ],
+    ids=["mcp", "serve"],
+)
+async def test_token_is_removed_from_inherited_environment_and_proc(server: str) -> None:
     script = (
         "import os, sys\n"
         "from ptyctl.cli import mcp_server\n"
-        "def opened():\n"
-        "    sys.exit('inherited' if 'PTYCTL_TOKEN' in os.environ else 'not inherited')\n"
-        "mcp_server.run(mcp_server.McpTransport.HTTP, '127.0.0.1:0', open_controller=opened)\n"
+        "from ptyctl.daemon import main\n"
+        "from ptyctl.http.access import NOT_EXPOSED\n"
+        "def report(*_, **__):\n"
+        "    try:\n"
+        "        shown = open('/proc/self/environ').read()\n"
+        "    except PermissionError:\n"  # root alone may read that of a process that is not dumpable
+        "        shown = ''\n"
+        "    sys.exit('inherited' if 'PTYCTL_TOKEN' in f'{list(os.environ)}{shown}' else 'not inherited')\n"
+        f"{server}\n"
     )
     process = await asyncio.create_subprocess_exec(
         *[command()[0], "-c", script],

@@ -53,6 +53,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
 
 #: Fields that the core tools accept and their schemas leave out.
 UNLISTED = {
+    "node",
     "return_pending",
     "client_id",
     "env",

@@ -41,7 +41,7 @@ WHOLE = {
     "pty_wait_for": {"match": "x"},
     "pty_send": {"data": "z"},
 }
-#: Calls of all tools, in an order in which each succeeds. `$` is the session, `@` a cursor, `#` a block.
+#: Calls of all tools, ordered so that each succeeds. `$` is the session, `@` a cursor, `#` a block.
 WALK: list[tuple[str, dict[str, Any]]] = [
     ("ptyctl_session", {"action": "list"}),
     ("ptyctl_session", {"action": "lock", "session_id": "$", "task_id": "t"}),
