@@ -25,7 +25,7 @@ from .origins import Origin, is_loopback
 #: Length of the listening socket's queue.
 BACKLOG = 128
 
-_ADDRESS = re.compile(r"(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:\[\]]+)):(?P<port>\d{1,5})")
+_HOST_PORT = re.compile(r"(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:\[\]]+)):(?P<port>\d{1,5})")
 _MAX_TOKEN_FILE_BYTES = 65536
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -122,12 +122,20 @@ def _parse_network(text: str) -> Network:
         ) from None
 
 
+def parse_host_port(text: str) -> tuple[str, int] | None:
+    """Return host and port of `HOST:PORT`, with an IPv6 address in brackets; None if the text has another form."""
+    match = _HOST_PORT.fullmatch(text)
+    if match is None or int(match["port"]) > 65535:
+        return None
+    return match["v6"] or match["host"], int(match["port"])
+
+
 def parse_listen(text: str, exposure: Exposure = NOT_EXPOSED) -> Address:
     """Return the address of `--listen HOST:PORT`. Raises AccessError if it is none, or not loopback without exposure."""
-    match = _ADDRESS.fullmatch(text)
-    if match is None or int(match["port"]) > 65535:
+    address = parse_host_port(text)
+    if address is None:
         raise AccessError(f"--listen {text} is not an address", "give HOST:PORT, for example 127.0.0.1:8765")
-    host, port = match["v6"] or match["host"], int(match["port"])
+    host, port = address
     if is_loopback(host):
         return Address("127.0.0.1" if host.lower() == "localhost" else host, port)
     if exposure.tls is None and not exposure.proxies:

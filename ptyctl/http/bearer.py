@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from ptyctl.audit.limited_rows import LimitedRows
+from ptyctl.audit.audit_log import LimitedRows
 from ptyctl.controller.tokens import Token, Tokens
 
 from .connection_limits import SEEN
+from .guess_limit import GuessLimit
 
 #: Adds a row with an event and its fields to the audit log.
 Record = Callable[..., None]
@@ -20,20 +21,26 @@ _CHALLENGE = 'Bearer realm="ptyctl"'
 
 
 class TokenRefusedError(Exception):
-    """The request has no valid token. `challenge` is the value of WWW-Authenticate."""
+    """The request has no valid token, or its address must wait. `status` and `headers` are those of the response."""
 
-    def __init__(self, message: str, challenge: str) -> None:
+    def __init__(self, message: str, status: int, headers: Mapping[str, str]) -> None:
         super().__init__(message)
-        self.challenge = challenge
+        self.status = status
+        self.headers = headers
 
 
 class BearerTokens:
-    """Finds the token of a request. Records the first request of a token on a connection, and refused requests."""
+    """Finds the token of a request. Records the first request of a token on a connection, and refused requests.
 
-    def __init__(self, tokens: Tokens, record: Record) -> None:
-        """Accept these tokens. `record` adds rows to the audit log."""
+    After too many guesses of an address, its wrong tokens get 429 instead of 401, and so does a right one that may be a
+    chosen word, unless it was accepted on the same connection before.
+    """
+
+    def __init__(self, tokens: Tokens, record: Record, guesses: GuessLimit | None = None) -> None:
+        """Accept these tokens. `record` adds rows to the audit log. `guesses` counts those of all servers that share it."""
         self._tokens = tokens
         self._record = record
+        self._guesses = guesses or GuessLimit()
         self._refusals = LimitedRows(record, "refused", via="http")
         #: The rows for the connections of each token.
         self._connections: dict[str, LimitedRows] = {}
@@ -42,27 +49,30 @@ class BearerTokens:
         """Return the token of a request.
 
         Raises:
-            TokenRefusedError: RFC 6750, section 3: no error code if the request has no token.
+            TokenRefusedError: with the challenge of RFC 6750, section 3, which has no error code if the request has no token.
         """
         values = headers.getlist("authorization")
         match = _BEARER.fullmatch(values[0]) if len(values) == 1 else None
         if match is None:
             self._refusals.record(why="no token")
-            raise TokenRefusedError("Send the header Authorization: Bearer TOKEN", _CHALLENGE)
-        token = self.find(match["token"])
+            raise _unauthorized("Send the header Authorization: Bearer TOKEN", _CHALLENGE)
+        seen: set[object] = scope.get("state", {}).get(SEEN, set())
+        client = scope.get("client")
+        token = self._find(match["token"], "unknown" if client is None else client[0], seen)
         if token is None:
-            raise TokenRefusedError("The token does not match this server's", f'{_CHALLENGE}, error="invalid_token"')
-        self._record_connection(token.principal.name, scope)
+            raise _unauthorized("The token does not match this server's", f'{_CHALLENGE}, error="invalid_token"')
+        self._record_connection(token.principal.name, seen)
         return token
 
-    def find(self, text: str, **fields: object) -> Token | None:
-        """Return the valid token with this text. Records a refusal with these fields if there is none."""
-        token = self._tokens.find(text)
-        if token is None:
-            expired = self._tokens.find_expired(text)
-            named = {} if expired is None else {"principal": expired.principal.name}
-            self._refusals.record(why="unknown token" if expired is None else "expired token", **named, **fields)
-        return token
+    def find(self, text: str, address: str) -> Token | None:
+        """Return the valid token with this text. Counts and records a wrong one. Raises TokenRefusedError (429)."""
+        return self._find(text, address, frozenset())
+
+    def count_guess(self, why: str, address: str) -> None:
+        """Count and record another secret that an address has guessed. Raises TokenRefusedError (429)."""
+        self._refusals.record(why=why, address=address)
+        self._check(address)
+        self._guesses.count(address)
 
     def accepts(self, token: Token) -> bool:
         """Whether a token that was found earlier is still valid."""
@@ -77,9 +87,31 @@ class BearerTokens:
         for rows in (self._refusals, *self._connections.values()):
             rows.flush()
 
-    def _record_connection(self, name: str, scope: Scope) -> None:
-        seen: set[object] = scope.get("state", {}).get(SEEN, set())
+    def _find(self, text: str, address: str, accepted: Collection[object]) -> Token | None:
+        """As `find`. `accepted` has the names of the tokens that were accepted on this connection before."""
+        token = self._tokens.find(text)
+        if token is None:
+            expired = self._tokens.find_expired(text)
+            if expired is None:
+                self.count_guess("unknown token", address)
+            else:
+                self._refusals.record(why="expired token", principal=expired.principal.name, address=address)
+        elif token.may_be_guessed and token.principal.name not in accepted:
+            self._check(address)
+        return token
+
+    def _check(self, address: str) -> None:
+        """Raise TokenRefusedError (429) if an address has sent too many wrong tokens."""
+        if wait_s := self._guesses.wait_s(address):
+            message = f"Too many wrong tokens or tickets from {address}: try again in {wait_s} s"
+            raise TokenRefusedError(message, 429, {"Retry-After": str(wait_s)})
+
+    def _record_connection(self, name: str, seen: set[object]) -> None:
         if name not in seen:
             seen.add(name)
             rows = self._connections.setdefault(name, LimitedRows(self._record, "connect", via="http", principal=name))
             rows.record()
+
+
+def _unauthorized(message: str, challenge: str) -> TokenRefusedError:
+    return TokenRefusedError(message, 401, {"WWW-Authenticate": challenge})

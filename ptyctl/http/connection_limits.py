@@ -17,6 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
+from ptyctl.core.limits import LIMITS, Limit
 from transports.process import share_of_descriptors
 
 _log = logging.getLogger(__name__)
@@ -29,7 +30,6 @@ TLS_HANDSHAKE_TIMEOUT_S = 5
 UNREAD_TIMEOUT_S = 30.0
 #: How long a client may take to read the rest of a WebSocket that was closed (seconds).
 CLOSE_TIMEOUT_S = 10.0
-MAX_CONNECTIONS = 1024
 #: Fragments of a WebSocket message, which may be empty.
 MAX_FRAGMENTS = 1024
 #: Key in the state of a request, whose value is of its connection: the names of tokens and the logins that were used on it.
@@ -41,10 +41,10 @@ _ABORT = "ptyctl.abort"
 class ConnectionLimits:
     """The connections of one server. If there are too many, the one that has sent no complete request the longest is closed."""
 
-    def __init__(self, maximum: int | None = None) -> None:
-        self.maximum = maximum or share_of_descriptors(MAX_CONNECTIONS)
+    def __init__(self, limit: Limit = LIMITS["max_http_connections"]) -> None:
+        self._maximum = share_of_descriptors(limit.maximum)
         self._open: set[LimitedProtocol | LimitedWebSocket] = set()
-        #: Connections without a complete request in progress, in the order in which they began to wait.
+        #: Connections without a complete request in progress; the one that has waited longest is the first.
         self._waiting: dict[LimitedProtocol, None] = {}
 
     @property
@@ -56,8 +56,8 @@ class ConnectionLimits:
         """Register a new connection; close another one, or this one, if there are too many."""
         self._open.add(connection)
         self._waiting[connection] = None
-        if len(self._open) > self.maximum:
-            _log.warning("too many HTTP connections", extra={"limit": self.maximum})
+        if len(self._open) > self._maximum:
+            _log.warning("too many HTTP connections", extra={"limit": self._maximum})
             oldest = next(waiting for waiting in self._waiting if not waiting.is_admitted_request())
             self.remove(oldest)
             oldest.abort()

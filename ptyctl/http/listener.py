@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
-from ptyctl.session.io.os_errors import OPEN_FILE_LIMITS
+from ptyctl.session.io.errors import OPEN_FILE_LIMITS
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Listener(socket.socket):
         """Accept a connection.
 
         Raises:
-            BlockingIOError: nobody connects, or the client was refused; an event loop calls again for the next one.
+            BlockingIOError: no client connects, or the client was refused; an event loop calls again for the next one.
         """
         try:
             accepted = super().accept()

@@ -14,6 +14,7 @@ import pytest
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ptyctl.core.limits import LIMITS
 from ptyctl.http import connection_limits, server
 from ptyctl.http.access import NOT_EXPOSED, Address, Exposure, open_listener, parse_exposure
 from ptyctl.http.connection_limits import ConnectionLimits
@@ -153,7 +154,11 @@ async def test_tls_handshakes_count_as_connections(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(connection_limits, "TLS_HANDSHAKE_TIMEOUT_S", int(_NEVER_S))
     certificate, key = make_certificate(tmp_path)
     exposure = parse_exposure(certificate, key, trusted_proxies=(), public_origin=None)
-    async with served(send_much, ConnectionLimits(3), exposure) as (port, limits), contextlib.AsyncExitStack() as opened:
+    three = ConnectionLimits(LIMITS["max_http_connections"]._replace(maximum=3))
+    async with (
+        served(send_much, three, exposure) as (port, limits),
+        contextlib.AsyncExitStack() as opened,
+    ):
         waiting = []
         for _ in range(5):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -11,7 +11,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from ptyctl.http.access import AccessError, Address, Exposure, parse_exposure, parse_listen
 from ptyctl.http.origins import Origin
-from ptyctl.http.proxies import behind_proxies
+from ptyctl.http.server import behind_proxies
 from tests.http.certificates import make_certificate
 
 PUBLIC = Origin("https", "console.example", 443)
