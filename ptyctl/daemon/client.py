@@ -7,85 +7,87 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import asdict
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self
 
-from ptyctl.api.approvals import ApprovalsReply, ApprovalsRequest
-from ptyctl.api.config import ConfigReply, ConfigRequest
+from ptyctl.api.call_forwarder import CallForwarder, R
 from ptyctl.api.controller import Progress
-from ptyctl.api.devices import DevicesReply, DevicesRequest
 from ptyctl.api.errors import PtyctlError, invalid
-from ptyctl.api.exec import ExecReply, ExecRequest
-from ptyctl.api.history import RecordingReply, RecordingRequest, SearchReply, SearchRequest
-from ptyctl.api.io import IoReply, IoRequest
-from ptyctl.api.methods import APPROVALS, AUDIT, DEVICES, GC, LOG, NOTIFY, POLICY, RECORDING, SEARCH
+from ptyctl.api.messages import decode_error, decode_reply, encode_request
 from ptyctl.api.model import Reply, Request
-from ptyctl.api.operator import (
-    AuditReply,
-    AuditRequest,
-    GcReply,
-    GcRequest,
-    LogReply,
-    LogRequest,
-    NotifyReply,
-    NotifyRequest,
-    WatchItem,
-    WatchRequest,
-)
-from ptyctl.api.policy import PolicyReply, PolicyRequest
-from ptyctl.api.pty import PtyReplyBase, PtyRequest
-from ptyctl.api.session import SessionReply, SessionRequest
+from ptyctl.api.operator import WatchItem, WatchRequest
+from ptyctl.controller.call_memory import encode_call, mark_repeated
 from ptyctl.core import json_lines
-from ptyctl.session.clients import current_client
+from ptyctl.session.clients import current_client, current_principal
+from ptyctl.trace import current_trace_id
 
 from .connection import hello_line, open_connection
 from .errors import DaemonConnectionLost, DaemonError, no_daemon
-from .rpc import WATCH, WATCH_WINDOW, decode_error, decode_reply, encode_request
+from .rpc import WATCH, WATCH_WINDOW
 from .runtime_dir import RuntimeDir
-
-#: Longest reply accepted from the daemon.
-MAX_REPLY_BYTES = 64 * 1024 * 1024
-
-R = TypeVar("R", bound=Reply)
 
 
 async def _open_streams(runtime_dir: RuntimeDir, *, start: bool) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     hello = hello_line("rpc", to_system=runtime_dir.is_system)
     try:
         link = await asyncio.to_thread(open_connection, runtime_dir, hello, start=start)
-        return await asyncio.open_unix_connection(sock=link, limit=MAX_REPLY_BYTES)
+        return await asyncio.open_unix_connection(sock=link, limit=json_lines.MAX_REPLY_LINE_BYTES)
     except (DaemonError, OSError) as error:
         raise no_daemon(error) from None
 
 
-def _call_message(call_id: int, method: str, request: Request) -> dict[str, Any]:
-    """Return the message of a call. It names the principal if this process makes the call for a client of its own."""
-    message = {"id": call_id, "method": method, "params": encode_request(request)}
+def _call_message(call_id: int, method: str, request: Request, *, names_user: bool) -> dict[str, Any]:
+    """Return the message of a call, with its trace id and what makes it repeatable.
+
+    It names the principal if this process calls on behalf of a client, or if the server has another user (`names_user`).
+    """
+    message = {"id": call_id, "method": method, "params": encode_request(request), **encode_call()}
+    if (trace_id := current_trace_id()) is not None:
+        message["trace_id"] = trace_id
     client = current_client()
-    return message if client is None else message | {"principal": asdict(client.principal)}
+    if client is not None or names_user:
+        message["principal"] = asdict(current_principal())
+    return message
 
 
-class RemoteController:
+class RemoteController(CallForwarder):
     """Implements `api.controller.Controller` over the daemon's socket. Calls may run concurrently.
 
     Closing it leaves the sessions open.
     """
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, runtime_dir: RuntimeDir | None = None
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        runtime_dir: RuntimeDir | None = None,
+        *,
+        names_user: bool = False,
     ) -> None:
-        """Use a connection. With `runtime_dir`, a call after its loss connects to the next daemon."""
+        """Use a connection. With `runtime_dir`, a call after its loss connects to the next daemon.
+
+        Args:
+            names_user: name the principal in every call: the server runs as another user, or on another machine.
+        """
+        self._names_user = names_user
         self._runtime_dir = runtime_dir
         self._reconnecting = asyncio.Lock()
         self._last_id = 0
         self._use(reader, writer)
         self._calls: dict[int, asyncio.Future[Reply]] = {}
         self._progress: dict[int, Progress] = {}
+        #: Calls with the answer of an earlier call.
+        self._repeated: set[int] = set()
         self._watches: dict[int, asyncio.Queue[WatchItem | PtyctlError | None]] = {}
 
     def _use(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
         self._task = asyncio.create_task(self._read(), name="daemon replies")
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the connection is open."""
+        return not self._task.done()
 
     @classmethod
     async def connect(cls, runtime_dir: RuntimeDir | None = None, *, start: bool = True, reconnect: bool = False) -> Self:
@@ -111,27 +113,12 @@ class RemoteController:
     ) -> None:
         await self.aclose()
 
-    async def session(self, request: SessionRequest) -> SessionReply:
-        return await self._call("ptyctl_session", request, SessionReply)
-
-    async def io(self, request: IoRequest, progress: Progress | None = None) -> IoReply:
-        return await self._call("ptyctl_session_io", request, IoReply, progress)
-
-    async def exec(self, request: ExecRequest, progress: Progress | None = None) -> ExecReply:
-        return await self._call("ptyctl_session_exec", request, ExecReply, progress)
-
-    async def config(self, request: ConfigRequest) -> ConfigReply:
-        return await self._call("ptyctl_session_config", request, ConfigReply)
-
-    async def pty(self, request: PtyRequest, progress: Progress | None = None) -> PtyReplyBase:
-        return cast(PtyReplyBase, await self._call(request.TOOL, request, Reply, progress))
-
     async def watch(self, request: WatchRequest) -> AsyncGenerator[WatchItem, None]:
         call_id, items = self._new_id(), asyncio.Queue[WatchItem | PtyctlError | None]()
         self._watches[call_id] = items
         received = 0
         try:
-            await self._send(_call_message(call_id, WATCH, request))
+            await self._send(_call_message(call_id, WATCH, request, names_user=self._names_user))
             while (item := await items.get()) is not None:
                 if isinstance(item, PtyctlError):
                     raise item
@@ -142,33 +129,6 @@ class RemoteController:
         finally:
             del self._watches[call_id]
             await self._cancel(call_id)
-
-    async def notify(self, request: NotifyRequest) -> NotifyReply:
-        return await self._call(NOTIFY, request, NotifyReply)
-
-    async def log(self, request: LogRequest) -> LogReply:
-        return await self._call(LOG, request, LogReply)
-
-    async def recording(self, request: RecordingRequest) -> RecordingReply:
-        return await self._call(RECORDING, request, RecordingReply)
-
-    async def search(self, request: SearchRequest) -> SearchReply:
-        return await self._call(SEARCH, request, SearchReply)
-
-    async def devices(self, request: DevicesRequest) -> DevicesReply:
-        return await self._call(DEVICES, request, DevicesReply)
-
-    async def gc(self, request: GcRequest) -> GcReply:
-        return await self._call(GC, request, GcReply)
-
-    async def audit(self, request: AuditRequest) -> AuditReply:
-        return await self._call(AUDIT, request, AuditReply)
-
-    async def policy(self, request: PolicyRequest) -> PolicyReply:
-        return await self._call(POLICY, request, PolicyReply)
-
-    async def approvals(self, request: ApprovalsRequest) -> ApprovalsReply:
-        return await self._call(APPROVALS, request, ApprovalsReply)
 
     async def aclose(self) -> None:
         """Close the connection."""
@@ -193,7 +153,7 @@ class RemoteController:
         self._calls[call_id] = future
         if progress is not None:
             self._progress[call_id] = progress
-        message = _call_message(call_id, method, request)
+        message = _call_message(call_id, method, request, names_user=self._names_user)
         try:
             await self._send(message | ({"progress": True} if progress is not None else {}))
             reply = await future
@@ -203,6 +163,9 @@ class RemoteController:
         finally:
             self._calls.pop(call_id, None)
             self._progress.pop(call_id, None)
+            if call_id in self._repeated:
+                self._repeated.discard(call_id)
+                mark_repeated()
         assert isinstance(reply, kind)
         return reply
 
@@ -265,6 +228,8 @@ class RemoteController:
         future = self._calls.get(message["id"])
         if future is None or future.done():  # the call was cancelled
             return
+        if message.get("repeated") is True:
+            self._repeated.add(message["id"])
         if "error" in message:
             future.set_exception(decode_error(message["error"]))
         else:

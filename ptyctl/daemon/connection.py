@@ -26,10 +26,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ptyctl.accounts import group_name
+from ptyctl.api.errors import decode_payload
 from ptyctl.core import json_lines
 from ptyctl.version import __version__
 
-from .errors import ConnectionRejectedError, DaemonError, decode_error
+from .errors import ConnectionRejectedError, DaemonError
 from .log_file import open_log
 from .runtime_dir import RuntimeDir
 
@@ -87,7 +88,7 @@ def open_connection(runtime_dir: RuntimeDir, hello: bytes, *, start: bool = True
 def rejection(answer: dict[str, Any]) -> DaemonError:
     """Return the error that a daemon's answer reports."""
     error = answer.get("error")
-    return DaemonError(answer["message"]) if error is None else ConnectionRejectedError(decode_error(error))
+    return DaemonError(answer["message"]) if error is None else ConnectionRejectedError(decode_payload(error))
 
 
 def hello_line(protocol: str, *, to_system: bool = False, **fields: Any) -> bytes:

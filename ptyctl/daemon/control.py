@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple, Self
 
-from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.errors import ErrorCode, PtyctlError, decode_payload
 from ptyctl.core import json_lines
 
 from .connection import connect, exchange_hello, hello_line, open_connection, peer_credentials, rejection
-from .errors import DaemonConnectionLost, DaemonError, RequestError, decode_error, no_daemon
+from .errors import DaemonConnectionLost, DaemonError, RequestError, no_daemon
 from .runtime_dir import RuntimeDir
 
 #: How long a daemon may take to exit. Programs in its sessions get a grace period after their hang-up.
@@ -212,4 +212,4 @@ def _decode_error(error: dict[str, Any]) -> PtyctlError:
     data = error.get("data")
     if not isinstance(data, dict):
         return PtyctlError(ErrorCode.INTERNAL, f"the daemon rejected the request: {error['message']}")
-    return decode_error(data)
+    return decode_payload(data)

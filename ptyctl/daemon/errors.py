@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.core import json_lines
 from ptyctl.version import __version__
+
+#: Exit code of a process that the daemon, or the start of a daemon, has refused.
+EXIT_REFUSED = 2
 
 
 class DaemonError(Exception):
@@ -53,11 +54,6 @@ def encode_rejection(error: PtyctlError) -> bytes:
     """Return the daemon's answer to a client that it does not serve."""
     message = f"{error.message}; {error.hint}" if error.hint else error.message
     return json_lines.encode({"ok": False, "version": __version__, "message": message, "error": error.payload()})
-
-
-def decode_error(data: dict[str, Any]) -> PtyctlError:
-    """Return the error of a payload."""
-    return PtyctlError(ErrorCode(data["error_code"]), data["message"], data["details"], hint=data.get("hint"))
 
 
 def no_daemon(error: DaemonError | OSError) -> PtyctlError:

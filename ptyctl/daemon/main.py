@@ -9,16 +9,17 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import PtyctlError
 from ptyctl.controller.access import AccessController
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.policies import PolicyStore
+from ptyctl.controller.session_factory import ConsoleOwnership
 from ptyctl.controller.settings import load_access, load_settings
 from ptyctl.controller.system_users import find_principal
 from ptyctl.core.principal import Principal
@@ -28,7 +29,7 @@ from transports.process import forbid_dumps, forget_variables, raise_open_file_l
 
 from .connection import ERROR_PREFIX, PeerCredentials
 from .control import HAND_OVER
-from .errors import DaemonError
+from .errors import EXIT_REFUSED, DaemonError
 from .fd_store import FdStore
 from .listen_socket import ListenSocket, open_listen_socket
 from .log_file import rotate_log
@@ -36,8 +37,6 @@ from .loop_watchdog import LoopWatchdog
 from .runtime_dir import SYSTEM_USER, RuntimeDir
 from .server import DaemonServer, admit_own_user
 from .web_service import WebService
-
-EXIT_REFUSED = 2
 
 #: Variables that the daemon and the libraries in it read.
 _USED_VARIABLES = {
@@ -47,11 +46,37 @@ _USED_VARIABLES = {
 _USED_PREFIXES = ("PTYCTL_", "LC_", "XDG_", "PYTHON", "COVERAGE_")
 _ENV_SECRET = re.compile(r"env:(\w+)", re.ASCII)
 
+#: How long a thread keeps the interpreter lock while the event loop waits for it (seconds). The loop releases the lock in each
+#: system call, of which a client's call takes several. With Python's default of 5 ms, each of them waits that long while the
+#: policy judges a long text: an `exec` of one delays a read in another session by 12.5 ms (p99), and by 6.6 ms with this value.
+SWITCH_INTERVAL_S = 0.0005
+
 #: Serves the daemon's sessions, and its web console, in addition to the socket. The daemon stops when it returns.
 ExtraService = Callable[[Controller, WebService], Coroutine[Any, Any, None]]
 
 
-def run(extra_service: ExtraService | None = None, *, system: bool = False) -> int:
+class FleetMember(Protocol):
+    """This daemon as a node of a fleet."""
+
+    @property
+    def ownership(self) -> ConsoleOwnership:
+        """Decides whether this node may connect a console."""
+        ...
+
+    async def serve(self, own: AccessController, local: LocalController) -> Controller:
+        """Join the fleet; return the controller of all nodes' sessions for this daemon's clients."""
+        ...
+
+    def limits_in_use(self) -> dict[str, int]:
+        """Return what the fleet uses by the name of its limit."""
+        ...
+
+
+#: Joins a fleet while the daemon runs.
+JoinFleet = AbstractAsyncContextManager[FleetMember]
+
+
+def run(extra_service: ExtraService | None = None, *, system: bool = False, fleet: JoinFleet | None = None) -> int:
     """Serve until SIGTERM or SIGINT, or until the daemon was idle for the configured time; return the exit code.
 
     A system daemon serves the users of the table `access` in the configuration, and does not stop when it is idle.
@@ -62,6 +87,7 @@ def run(extra_service: ExtraService | None = None, *, system: bool = False) -> i
     log_to_stderr()
     raise_open_file_limit()
     forbid_dumps()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
         runtime_dir = RuntimeDir(serves_system=system)
         if runtime_dir.is_system and not system:
@@ -70,7 +96,7 @@ def run(extra_service: ExtraService | None = None, *, system: bool = False) -> i
         with open_listen_socket(runtime_dir) as listen_socket:
             watchdog = LoopWatchdog()
             with asyncio.Runner(loop_factory=watchdog.new_loop) as runner:
-                runner.run(_serve(runtime_dir, listen_socket, extra_service, watchdog))
+                runner.run(_serve(runtime_dir, listen_socket, extra_service, watchdog, fleet))
     except (DaemonError, PtyctlError) as error:
         reason = f"{error.message}; {error.hint}" if error.hint else error.message
         print(f"{ERROR_PREFIX}{reason}", file=sys.stderr, flush=True)
@@ -79,7 +105,23 @@ def run(extra_service: ExtraService | None = None, *, system: bool = False) -> i
 
 
 async def _serve(
-    runtime_dir: RuntimeDir, listen_socket: ListenSocket, extra_service: ExtraService | None, watchdog: LoopWatchdog
+    runtime_dir: RuntimeDir,
+    listen_socket: ListenSocket,
+    extra_service: ExtraService | None,
+    watchdog: LoopWatchdog,
+    fleet: JoinFleet | None,
+) -> None:
+    async with AsyncExitStack() as stack:
+        member = None if fleet is None else await stack.enter_async_context(fleet)
+        await _serve_sessions(runtime_dir, listen_socket, extra_service, watchdog, member)
+
+
+async def _serve_sessions(
+    runtime_dir: RuntimeDir,
+    listen_socket: ListenSocket,
+    extra_service: ExtraService | None,
+    watchdog: LoopWatchdog,
+    member: FleetMember | None,
 ) -> None:
     settings = load_settings()
     if runtime_dir.is_system:
@@ -88,9 +130,11 @@ async def _serve(
         _forget_environment(settings.devices_file)
     fd_store = FdStore(runtime_dir)
     # In a thread, because it loads the policy and platforms.
-    controller = await asyncio.to_thread(LocalController, settings, fd_store=fd_store, persistent=True)
+    ownership = None if member is None else member.ownership
+    controller = await asyncio.to_thread(LocalController, settings, fd_store=fd_store, persistent=True, ownership=ownership)
     async with controller:
-        access = AccessController(controller, local_sessions=not runtime_dir.is_system or settings.access.local_sessions)
+        own = AccessController(controller, local_sessions=not runtime_dir.is_system or settings.access.local_sessions)
+        access = own if member is None else await member.serve(own, controller)
         web = WebService(access, settings.state_dir, controller.audit_log.record, settings.limits.use)
         server = DaemonServer(
             access,
@@ -100,7 +144,7 @@ async def _serve(
             fd_store.restore_socket,
             open_web=web.open,
             limits=settings.limits.use,
-            limits_in_use=controller.limits_in_use,
+            limits_in_use=lambda: controller.limits_in_use() | web.limits_in_use() | (member.limits_in_use() if member else {}),
             record=controller.audit_log.record,
             admit=_admit_system_user if runtime_dir.is_system else admit_own_user,
         )

@@ -8,31 +8,41 @@ The methods are those of `api.methods.METHODS`, `watch`, and `web`, which opens 
 
 Calls run concurrently. The notification `cancel` with an `id` cancels a call, as does the end of the connection. A `watch`
 sends notifications `watched` with its `id` and an `item`, as many as the client has granted with `more`. A server that makes
-calls for its own clients adds `principal` to them, an object of `name`, `kind`, `role` and `devices`.
+calls for its own clients adds `principal` to them, an object of `name`, `kind`, `role` and `devices`. A call may have a
+`trace_id`, which its audit rows and log lines repeat. It may have a `request_id`: a call with the id of an earlier one gets
+its answer, and `repeated`. With `durable`, a call is also remembered by the next server.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from typing import Any
 
-from pydantic import SecretStr
-
-from ptyctl.api import approvals, blocks, config, devices, exec, history, io, operator, policy, pty, screen, session
 from ptyctl.api.controller import Controller, Progress
-from ptyctl.api.errors import ErrorCode, PtyctlError, invalid, unsupported
+from ptyctl.api.errors import ErrorCode, PtyctlError, unsupported
+from ptyctl.api.messages import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    decode_principal,
+    encode_error,
+    encode_reply,
+)
 from ptyctl.api.methods import METHODS
-from ptyctl.api.model import Reply, Request
+from ptyctl.api.model import Reply
 from ptyctl.api.operator import WatchRequest
 from ptyctl.client_lines import LongLineError, read_line
+from ptyctl.controller.call_memory import CANCELLED_BY_CLIENT, CallMemory, RepeatableCall, decode_call
 from ptyctl.core import json_lines
-from ptyctl.core.principal import Kind, Principal, Role
-from ptyctl.session.clients import Client, serving, serving_connection, user
+from ptyctl.core.principal import Principal
+from ptyctl.session.clients import Client, current_principal, serving, serving_connection, user
+from ptyctl.trace import is_trace_id, tracing
 
-from . import errors
 from .control import WEB
 from .web_service import WebOpenReply, WebOpenRequest
 
@@ -41,69 +51,9 @@ _LOG = logging.getLogger(__name__)
 WATCH = "watch"
 #: Number of items of a watch that may be in flight.
 WATCH_WINDOW = 64
-#: Error codes of JSON-RPC 2.0, section 5.1.
-PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INTERNAL_ERROR = -32700, -32600, -32601, -32603
-#: Error code of a PtyctlError, whose payload is in `data`.
-PTYCTL_ERROR = -32000
 
-_Id = int | str
 OpenWeb = Callable[[WebOpenRequest], Awaitable[WebOpenReply]]
 _NO_CHANGE = nullcontext()
-
-_REPLY_TYPES: dict[str, type[Reply]] = {
-    name: reply
-    for module in (session, io, exec, config, pty, blocks, screen, approvals, operator, policy, history, devices)
-    for name, reply in vars(module).items()
-    if isinstance(reply, type) and issubclass(reply, Reply)
-}
-
-
-def encode_request(request: Request) -> dict[str, Any]:
-    """Return a request as JSON values, secrets included: only the user can connect to the socket."""
-    return {name: _to_json(value) for name, value in request.model_dump(exclude_unset=True).items()}
-
-
-def encode_reply(reply: Reply) -> dict[str, Any]:
-    return {"type": type(reply).__name__, "reply": reply.payload()}
-
-
-def decode_principal(value: Any) -> Principal:
-    """Return the principal that a call names. Raises INVALID_ARGUMENT."""
-    try:
-        name, kind, role, [*devices] = value["name"], Kind(value["kind"]), Role(value["role"]), value["devices"]
-        if not isinstance(value["devices"], list) or not all(isinstance(text, str) for text in (name, *devices)):
-            raise TypeError
-    except (KeyError, TypeError, ValueError):
-        raise invalid("principal: an object of name, kind, role and devices is expected") from None
-    return Principal(name, kind, role, tuple(devices))
-
-
-def decode_reply(result: dict[str, Any]) -> Reply:
-    return _REPLY_TYPES[result["type"]].model_validate(result["reply"])
-
-
-def encode_error(error: PtyctlError) -> dict[str, Any]:
-    return {"code": PTYCTL_ERROR, "message": error.message, "data": error.payload()}
-
-
-def decode_error(error: dict[str, Any]) -> PtyctlError:
-    """Return the error that the daemon's controller raised; an error of the protocol becomes INTERNAL."""
-    data = error.get("data")
-    if error["code"] == INTERNAL_ERROR:
-        return PtyctlError(ErrorCode.INTERNAL, error["message"])
-    if error["code"] != PTYCTL_ERROR or not isinstance(data, dict):
-        return PtyctlError(ErrorCode.INTERNAL, f"the daemon rejected the request: {error['message']}")
-    return errors.decode_error(data)
-
-
-def _to_json(value: Any) -> Any:
-    if isinstance(value, SecretStr):
-        return value.get_secret_value()
-    if isinstance(value, dict):
-        return {key: _to_json(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_to_json(part) for part in value]
-    return value
 
 
 async def refuse_web(_request: WebOpenRequest) -> WebOpenReply:
@@ -121,16 +71,19 @@ class RpcConnection:
         writer: asyncio.StreamWriter,
         principal: Principal,
         open_web: OpenWeb = refuse_web,
+        memory: CallMemory | None = None,
     ) -> None:
+        """Serve a connection. `memory` makes calls repeatable, if they have a request id."""
         self._controller = controller
+        self._memory = memory
         self._open_web = open_web
         self._principal = principal
         #: The MCP clients that this one makes calls for, by principal.
         self._represented: dict[Principal, Client] = {}
         self._reader = reader
         self._writer = writer
-        self._calls: dict[_Id, asyncio.Task[None]] = {}
-        self._credits: dict[_Id, asyncio.Semaphore] = {}
+        self._calls: dict[json_lines.CallId, asyncio.Task[None]] = {}
+        self._credits: dict[json_lines.CallId, asyncio.Semaphore] = {}
 
     async def run(self) -> None:
         """Serve until the client disconnects. Reads no further calls while the client does not read its replies."""
@@ -187,7 +140,7 @@ class RpcConnection:
         if call_id is None or not isinstance(params, dict):
             return
         if method == "cancel" and call_id in self._calls:
-            self._calls[call_id].cancel()
+            self._calls[call_id].cancel(CANCELLED_BY_CLIENT)
         count = params.get("count")
         if method == "more" and call_id in self._credits and isinstance(count, int):
             for _ in range(min(count, WATCH_WINDOW)):
@@ -199,18 +152,20 @@ class RpcConnection:
             self._reject(call_id, INVALID_REQUEST, "a call needs an id: a number or a string that no running call uses")
             return
         run = self._run_watch if message["method"] == WATCH else self._run_call
-        task = asyncio.create_task(run(call_id, message))
+        trace_id = message["trace_id"] if is_trace_id(message.get("trace_id")) else None
+        with tracing(trace_id):  # the task inherits it
+            task = asyncio.create_task(run(call_id, message))
         self._calls[call_id] = task
-        task.add_done_callback(lambda task: self._call_done(call_id, task))
+        task.add_done_callback(lambda task: self._call_done(call_id, task, trace_id))
 
-    def _call_done(self, call_id: _Id, task: asyncio.Task[None]) -> None:
+    def _call_done(self, call_id: json_lines.CallId, task: asyncio.Task[None], trace_id: str | None) -> None:
         del self._calls[call_id]
         if not task.cancelled() and (error := task.exception()) is not None:
-            _LOG.error("a call failed", exc_info=error)
+            _LOG.error("a call failed", exc_info=error, extra={"trace_id": trace_id} if trace_id else None)
             self._reject(call_id, INTERNAL_ERROR, f"internal error in the daemon: {type(error).__name__}; see its log")
 
     def _representing(self, message: dict[str, Any]) -> AbstractContextManager[None]:
-        """Return the context of a call, in which the client is the one that the call names, or this connection.
+        """Return the context that sets the client of a call: the one that the call names, or this connection.
 
         Raises:
             PtyctlError: FORBIDDEN unless the connection is that of the daemon's user; INVALID_ARGUMENT.
@@ -222,18 +177,29 @@ class RpcConnection:
         principal = decode_principal(message["principal"])
         return serving(self._represented.setdefault(principal, Client(principal, elicits=True)))
 
-    async def _run_call(self, call_id: _Id, message: dict[str, Any]) -> None:
+    async def _run_call(self, call_id: json_lines.CallId, message: dict[str, Any]) -> None:
         def progress(received: int, seconds: float) -> None:
             self._send({"method": "progress", "params": {"id": call_id, "bytes": received, "seconds": seconds}})
 
-        try:
-            with self._representing(message):
-                reply = await self._call(message, progress if message.get("progress") else None)
-        except PtyctlError as error:
-            self._send({"id": call_id, "error": encode_error(error)})
-        else:
-            self._send({"id": call_id, "result": encode_reply(reply)})
+        with decode_call(message) as repeatable:
+            try:
+                with self._representing(message):
+                    reply = await self._perform(message, repeatable, progress if message.get("progress") else None)
+            except PtyctlError as error:
+                answer = {"error": encode_error(error)}
+            else:
+                answer = {"result": encode_reply(reply)}
+        mark = {"repeated": True} if repeatable is not None and repeatable.repeated else {}
+        self._send({"id": call_id, **answer, **mark})
         await self._flush()
+
+    async def _perform(self, message: dict[str, Any], repeatable: RepeatableCall | None, progress: Progress | None) -> Reply:
+        """Perform a call, unless it repeats an earlier one. The Controller remembers durable calls."""
+        if self._memory is None or repeatable is None or repeatable.durable:
+            return await self._call(message, progress)
+        call = json_lines.encode([message["method"], message.get("params", {})])
+        key = (current_principal().name, repeatable.request_id, hashlib.sha256(call).hexdigest())
+        return await self._memory.once(key, lambda: self._call(message, progress))
 
     async def _call(self, message: dict[str, Any], progress: Progress | None) -> Reply:
         name, params = message["method"], message.get("params", {})
@@ -242,7 +208,7 @@ class RpcConnection:
         method = METHODS[name]
         return await method.call(self._controller, method.request.of(params), progress)
 
-    async def _run_watch(self, call_id: _Id, message: dict[str, Any]) -> None:
+    async def _run_watch(self, call_id: json_lines.CallId, message: dict[str, Any]) -> None:
         credit = self._credits[call_id] = asyncio.Semaphore(WATCH_WINDOW)
         try:
             request = WatchRequest.of(message.get("params", {}))
@@ -259,7 +225,7 @@ class RpcConnection:
         finally:
             del self._credits[call_id]
 
-    def _reject(self, call_id: _Id | None, code: int, message: str) -> None:
+    def _reject(self, call_id: json_lines.CallId | None, code: int, message: str) -> None:
         self._send({"id": call_id, "error": {"code": code, "message": message}})
 
     def _send(self, message: dict[str, Any]) -> None:
@@ -273,7 +239,7 @@ class RpcConnection:
             return  # connection lost: the reader ends the connection
 
 
-def _id(message: dict[str, Any]) -> _Id | None:
+def _id(message: dict[str, Any]) -> json_lines.CallId | None:
     """Return a request's id; None if it is absent or invalid (JSON-RPC 2.0, section 4)."""
     value = message.get("id")
     return value if isinstance(value, int | str) and not isinstance(value, bool) else None

@@ -13,13 +13,13 @@ from typing import Any
 
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.audit.limited_rows import LimitedRows
+from ptyctl.audit.audit_log import LimitedRows
 from ptyctl.core import json_lines
 from ptyctl.core.limits import LIMITS, Limit
 from ptyctl.core.principal import Principal, agent_of
 from ptyctl.mcp.toolsets import DEFAULT, choose
 from ptyctl.session.clients import user
-from ptyctl.session.io.os_errors import from_os_error
+from ptyctl.session.io.errors import from_os_error
 from ptyctl.version import __version__
 from transports.caller import Caller, on_behalf_of
 from transports.process import share_of_descriptors
@@ -87,10 +87,12 @@ class DaemonServer:
         self._on_restored = on_restored
         self._open_web = open_web
         self._stopped = asyncio.Event()
+        self._uses_mcp = False
         self._connections: set[asyncio.Task[None]] = set()
-        self._limit, self._process_limit = limits["max_connections"], limits["max_client_connections"]
-        self._limit = self._limit._replace(maximum=share_of_descriptors(self._limit.maximum))
-        self._limits = {**limits, self._limit.name: self._limit}
+        self._limits = dict(limits)
+        for limit in (limits["max_connections"], limits["max_http_connections"]):
+            self._limits[limit.name] = limit._replace(maximum=share_of_descriptors(limit.maximum))
+        self._limit, self._process_limit = self._limits["max_connections"], limits["max_client_connections"]
         self._limits_in_use = limits_in_use
         self._record = record
         self._admit = admit
@@ -115,6 +117,10 @@ class DaemonServer:
                 connection.cancel()
             await asyncio.gather(serving, *self._connections, return_exceptions=True)
             self._refusals.flush()
+            if self._uses_mcp:
+                from ptyctl.mcp.terminal_tool import close_runtimes
+
+                await close_runtimes(self._controller)
 
     async def _accept_connections(self, listen_socket: ListenSocket) -> None:
         """Accept connections until cancelled. If the socket's file was deleted, for example at a logout, create it again."""
@@ -235,9 +241,10 @@ class DaemonServer:
 
         The first call imports the MCP SDK, which takes longer than the rest of the daemon's start, and defines the tools.
         """
-        from ptyctl.mcp.connection import serve_streams
+        from ptyctl.mcp.message_stream import serve_streams
         from ptyctl.mcp.server import build_server
 
+        self._uses_mcp = True
         tools = choose(hello.get("toolsets", DEFAULT))
         return partial(serve_streams, build_server(self._controller, tools, full_text=hello.get("full_text")), principal)
 

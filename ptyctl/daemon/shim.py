@@ -6,7 +6,8 @@ requests, replays the former to the new daemon, and answers the latter with erro
 protocol of 2026, whose connections have no `initialize`.
 
 After a crash the shim starts the next daemon at once, because local shells survive and their output must be read. After a
-regular shutdown, recognized by the removed socket file, it waits for the client's next message.
+regular shutdown, recognized by the removed socket file, it waits for the client's next request. Notifications are dropped
+meanwhile, because they concern the state of the previous daemon; `initialized` is replayed.
 """
 
 from __future__ import annotations
@@ -23,11 +24,10 @@ from contextlib import suppress
 from ptyctl.core import json_lines
 
 from .connection import hello_line, open_connection
-from .errors import DaemonError
+from .errors import EXIT_REFUSED, DaemonError
 from .runtime_dir import RuntimeDir
 
 _PIECE_BYTES = 256 * 1024
-EXIT_REFUSED = 2
 EXIT_INTERRUPTED = 130
 #: JSON-RPC 2.0, section 5.1: implementation-defined server error.
 _DAEMON_ENDED = -32000
@@ -36,8 +36,6 @@ _MAX_FAILURES = 3
 #: The start of a reply as the daemon writes it. Gives the id and the kind without parsing the rest, which may be large.
 _REPLY = re.compile(rb'\{"jsonrpc":"2\.0","id":(-?[0-9]+|"[^"\\]*"),"(result|error)":')
 _INITIALIZATION = ("initialize", "notifications/initialized")
-
-_Id = int | str
 
 
 def run(toolsets: str, *, full_text: bool | None = None) -> int:
@@ -67,7 +65,7 @@ class Shim:
         self._from_daemon = json_lines.LineBuffer()
         self._initialization: dict[str, bytes] = {}
         #: The unanswered requests, with the tool of a tool call.
-        self._unanswered: dict[_Id, str | None] = {}
+        self._unanswered: dict[json_lines.CallId, str | None] = {}
         self._failures = 0
         self._link: socket.socket | None = None
         self._connect()
@@ -88,7 +86,7 @@ class Shim:
         piece = os.read(0, _PIECE_BYTES)
         lines = self._from_client.feed(piece) if piece else self._from_client.finish()
         if lines:
-            if self._link is None:
+            if self._link is None and not all(map(_is_notification, lines)):
                 self._connect()
             for line in lines:
                 self._track_request(line)
@@ -122,7 +120,7 @@ class Shim:
             self._initialization = {}
         if method in _INITIALIZATION:
             self._initialization[method] = line
-        if method is not None and isinstance(request_id, _Id):
+        if method is not None and isinstance(request_id, json_lines.CallId):
             params = message.get("params")
             tool = params.get("name") if method == "tools/call" and isinstance(params, dict) else None
             self._unanswered[request_id] = tool if isinstance(tool, str) else None
@@ -135,7 +133,7 @@ class Shim:
         found = _REPLY.match(line)
         message = {"id": json.loads(found[1]), found[2].decode(): None} if found else json_lines.decode_object(line)
         request_id = message.get("id")
-        if "method" not in message and isinstance(request_id, _Id):
+        if "method" not in message and isinstance(request_id, json_lines.CallId):
             self._unanswered.pop(request_id, None)
             self._failures = 0
             if "error" in message and request_id == self._initialize_id():
@@ -190,9 +188,9 @@ class Shim:
                 self._unanswered = {key: tool for key, tool in self._unanswered.items() if key != initialize_id}
                 return
 
-    def _initialize_id(self) -> _Id | None:
+    def _initialize_id(self) -> json_lines.CallId | None:
         request_id = json_lines.decode_object(self._initialization.get("initialize", b"")).get("id")
-        return request_id if isinstance(request_id, _Id) else None
+        return request_id if isinstance(request_id, json_lines.CallId) else None
 
     def _finish(self) -> None:
         """Relay the daemon's remaining replies after the client closed its side."""
@@ -215,7 +213,13 @@ def _signal_pipe() -> int:
     return reader
 
 
-def _error_reply(request_id: _Id, tool: str | None) -> bytes:
+def _is_notification(line: bytes) -> bool:
+    """Return whether a line of the client is a notification (JSON-RPC 2.0, section 4.1)."""
+    message = json_lines.decode_object(line)
+    return "method" in message and "id" not in message
+
+
+def _error_reply(request_id: json_lines.CallId, tool: str | None) -> bytes:
     """Return the reply to a request that the daemon did not answer; to a tool call, an error in the form of that tool."""
     # Imported here: pydantic is slow to load, and most shims see no daemon end.
     from ptyctl.api.methods import PTY_REQUESTS

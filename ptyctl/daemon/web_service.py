@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
     from ptyctl.http.connection_limits import ConnectionLimits
+    from ptyctl.http.guess_limit import GuessLimit
+    from ptyctl.mcp.http import McpEndpoint
     from ptyctl.web.app import WebApp
 
 _LOG = logging.getLogger(__name__)
@@ -58,16 +60,28 @@ class WebService:
         self._controller = controller
         self._state_dir = state_dir
         self._record = record
-        self._client_limits = limits
+        self._limits = limits
         self._opening = asyncio.Lock()
         self._serving: asyncio.Task[None] | None = None
         self._console: WebApp | None = None
-        self._limits: ConnectionLimits | None = None
+        self._connections: ConnectionLimits | None = None
+        self._endpoint: McpEndpoint | None = None
+        #: Wrong tokens of the console and of `/mcp` count together.
+        self._guesses: GuessLimit | None = None
         self._url = ""
 
     def is_used(self) -> bool:
         """Whether it has connections."""
-        return self._limits is not None and self._limits.in_use > 0
+        return self._connections is not None and self._connections.in_use > 0
+
+    def limits_in_use(self) -> dict[str, int]:
+        """Return what is in use by the name of its limit; nothing unless it listens."""
+        in_use = {} if self._console is None else self._console.limits_in_use()
+        if self._connections is not None:
+            in_use["max_http_connections"] = self._connections.in_use
+        if self._endpoint is not None:
+            in_use["max_mcp_sessions"] = self._endpoint.sessions
+        return in_use
 
     async def open(self, request: WebOpenRequest) -> WebOpenReply:
         """Listen, unless the console listens already, and return a ticket for the caller.
@@ -120,11 +134,14 @@ class WebService:
     async def _prepare(self, url: str, tokens: Tokens, exposure: Exposure) -> None:
         await asyncio.to_thread(_import_servers)
         from ptyctl.http.connection_limits import ConnectionLimits
+        from ptyctl.http.guess_limit import GuessLimit
         from ptyctl.http.origins import Origins
         from ptyctl.web.app import WebApp
 
-        self._limits = ConnectionLimits()
-        self._console = WebApp(self._controller, tokens, self._record, Origins(exposure.public), self._client_limits)
+        self._connections = ConnectionLimits(self._limits["max_http_connections"])
+        self._guesses = GuessLimit()
+        origins = Origins(exposure.public)
+        self._console = WebApp(self._controller, tokens, self._record, origins, self._limits, guesses=self._guesses)
         self._url = url
 
     async def _run(
@@ -135,19 +152,20 @@ class WebService:
         from ptyctl.http.server import serve, with_mcp
 
         assert self._console is not None
-        bearer = BearerTokens(tokens, self._record)
-        run = partial(serve, listener=listener, websockets=True, limits=self._limits, exposure=exposure)
+        bearer = BearerTokens(tokens, self._record, self._guesses)
+        run = partial(serve, listener=listener, websockets=True, limits=self._connections, exposure=exposure)
         try:
             if mcp_server is None:
                 await run(self._console)
                 return
             from ptyctl.mcp.http import open_endpoint
 
-            async with open_endpoint(mcp_server, bearer, Origins(exposure.public)) as (endpoint, end_requests):
-                await run(with_mcp(endpoint, self._console), on_stop=end_requests)
+            limit = self._limits["max_mcp_sessions"]
+            async with open_endpoint(mcp_server, bearer, Origins(exposure.public), limit) as (app, self._endpoint):
+                await run(with_mcp(app, self._console), on_stop=self._endpoint.close)
         finally:
             self._console.close()
-            self._console = self._limits = None
+            self._console = self._connections = self._endpoint = None
             bearer.close()
 
 

@@ -1,4 +1,4 @@
-"""A system daemon and its clients, each in a process of its own user. Needs root."""
+"""A system daemon and its clients, each in a process of a separate user. Needs root."""
 
 from __future__ import annotations
 

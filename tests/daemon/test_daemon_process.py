@@ -20,6 +20,7 @@ import pytest
 from fixtures.daemons import daemon_pid, end_daemon
 from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.api.handle import SessionHandle
+from ptyctl.controller.settings import Settings
 from ptyctl.daemon import control
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.connection import _spawn as spawn
@@ -28,6 +29,7 @@ from ptyctl.daemon.errors import DaemonError
 from ptyctl.daemon.listen_socket import open_listen_socket
 from ptyctl.daemon.log_file import MAX_LOG_BYTES
 from ptyctl.daemon.runtime_dir import RuntimeDir
+from ptyctl.daemon.runtime_dir import _default_path as default_runtime_dir
 from tests.daemon.fd_store_processes import fd_store_pid
 from tests.session.scripted_session import wait_until
 
@@ -375,6 +377,16 @@ async def test_client_in_removed_directory_can_connect(runtime_dir: RuntimeDir, 
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, cwd=tmp_path / "gone", stderr=subprocess.PIPE)
     _, said = await process.communicate()
     assert (process.returncode, said) == (0, b"")
+
+
+def test_default_directories_survive_a_logout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    login = tmp_path / "run-user"  # which systemd deletes when the user has logged out
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(login))
+    monkeypatch.delenv("PTYCTL_RUNTIME_DIR")
+    monkeypatch.delenv("PTYCTL_STATE_DIR", raising=False)
+    for path in (default_runtime_dir(), Settings().state_dir):
+        assert not path.is_relative_to(login)
+        assert not path.is_relative_to("/run/user")
 
 
 def test_default_runtime_dir_that_is_a_symlink_raises(

@@ -5,10 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from pathlib import Path
 
 import pytest
 
+from ptyctl.controller.local import LocalController
+from ptyctl.controller.settings import Settings
+from ptyctl.daemon import control
 from ptyctl.daemon.loop_watchdog import LoopWatchdog
+from ptyctl.daemon.runtime_dir import RuntimeDir
+from tests.controller.local_daemon import served
 
 PATIENCE_S = 30
 
@@ -44,3 +50,12 @@ def test_short_iterations_are_not_counted(caplog: pytest.LogCaptureFixture) -> N
     watchdog = LoopWatchdog(stall_s=PATIENCE_S)
     run(watchdog, lambda: None)
     assert (watchdog.stalls, caplog.records) == (0, [])
+
+
+async def test_stalls_are_in_the_status_of_the_daemon(tmp_path: Path) -> None:
+    watchdog = LoopWatchdog()
+    watchdog.stalls, watchdog.longest_s = 3, 0.25
+    async with LocalController(Settings(state_dir=tmp_path / "state")) as controller, served(controller, tmp_path, watchdog):
+        status = await asyncio.to_thread(control.find_daemon, RuntimeDir(tmp_path))
+    assert status is not None
+    assert (status.loop_stalls, status.longest_stall_ms) == (3, 250)

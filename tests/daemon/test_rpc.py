@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -24,6 +24,7 @@ from ptyctl.daemon.errors import DaemonError
 from ptyctl.daemon.rpc import RpcConnection
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from ptyctl.session.clients import user
+from ptyctl.trace import current_trace_id
 
 GOOD = {"speaks": "rpc", "version": __version__, "cwd": "/", "env": {}}
 
@@ -93,6 +94,21 @@ async def test_call_for_an_invalid_principal_is_refused(principal: Any) -> None:
         assert answer["error"]["data"]["error_code"] == "INVALID_ARGUMENT"
 
 
+@pytest.mark.parametrize(("given", "kept"), [("trace_1", "trace_1"), ("a\nb", None), ("", None), ("x" * 257, None), (5, None)])
+async def test_trace_id_of_a_call_is_kept_if_it_can_be_logged(
+    given: Any, kept: str | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def session(_controller: LocalController, _request: SessionRequest) -> SessionReply:
+        raise RuntimeError(current_trace_id())
+
+    monkeypatch.setattr(LocalController, "session", session)
+    async with connection_of(user()) as raw:
+        answer = await raw.ask(id=1, method="ptyctl_session", params={"action": "list"}, trace_id=given)
+    assert answer["error"]["message"] == "internal error in the daemon: RuntimeError; see its log"
+    (record,) = caplog.records
+    assert (getattr(record, "trace_id", None), str(record.exc_info and record.exc_info[1])) == (kept, str(kept))
+
+
 async def test_calls_that_arrive_together_begin_in_separate_iterations_of_the_event_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -118,16 +134,27 @@ async def test_calls_that_arrive_together_begin_in_separate_iterations_of_the_ev
 
 
 @pytest.fixture
-async def raw(runtime_dir: RuntimeDir) -> Any:
+async def connect_raw(runtime_dir: RuntimeDir) -> AsyncIterator[Callable[[], Awaitable[Raw]]]:
+    """Open connections to one daemon."""
+    opened: list[Raw] = []
+
+    async def connect() -> Raw:
+        opened.append(Raw(*await asyncio.open_unix_connection(str(runtime_dir.socket), limit=1 << 22)))
+        return opened[-1]
+
     async with await RemoteController.connect(runtime_dir):
-        reader, writer = await asyncio.open_unix_connection(str(runtime_dir.socket), limit=1 << 22)
-        yield Raw(reader, writer)
-        writer.close()
+        yield connect
+        for raw in opened:
+            raw.writer.close()
 
 
-@pytest.mark.parametrize(
-    ("said", "told"),
-    [
+@pytest.fixture
+async def raw(connect_raw: Callable[[], Awaitable[Raw]]) -> Raw:
+    return await connect_raw()
+
+
+async def test_invalid_handshake_is_rejected(connect_raw: Callable[[], Awaitable[Raw]]) -> None:
+    for said, told in (
         (b"GET / HTTP/1.1", "the first line must be"),
         (b"[]", "the first line must be"),
         (json.dumps({**GOOD, "speaks": "smtp"}).encode(), "the first line must be"),
@@ -138,13 +165,12 @@ async def raw(runtime_dir: RuntimeDir) -> Any:
         (json.dumps({**GOOD, "umask": -1}).encode(), "umask (a number"),
         (json.dumps({**GOOD, "speaks": "mcp", "toolsets": "core,nope"}).encode(), "no toolset 'nope'"),
         (json.dumps({**GOOD, "x": [[]] * json_lines.MAX_STRUCTURE_BYTES}).encode(), "the first line must be"),
-    ],
-)
-async def test_invalid_handshake_is_rejected(raw: Raw, said: bytes, told: str) -> None:
-    answer = await raw.say(said)
-    assert answer["ok"] is False
-    assert told in answer["message"]
-    assert await raw.reader.read() == b""
+    ):
+        raw = await connect_raw()
+        answer = await raw.say(said)
+        assert answer["ok"] is False, said[:100]
+        assert told in answer["message"]
+        assert await raw.reader.read() == b""
 
 
 async def test_handshake_returns_version(raw: Raw) -> None:
@@ -188,9 +214,9 @@ async def test_progress_is_reported_during_call(runtime_dir: RuntimeDir) -> None
     assert told[0][1] < told[1][1]
 
 
-@pytest.mark.parametrize(
-    "nonsense",
-    [
+async def test_invalid_message_does_not_end_connection(raw: Raw) -> None:
+    await raw.say(json.dumps(GOOD).encode())
+    for nonsense in (
         {"id": 1, "method": "ptyctl_session", "params": []},
         {"id": 1, "method": "ptyctl_session", "params": None},
         {"id": {}, "method": "ptyctl_session", "params": {"action": "list"}},
@@ -204,36 +230,33 @@ async def test_progress_is_reported_during_call(runtime_dir: RuntimeDir) -> None
         {"method": "more"},
         {"method": "more", "params": {"id": {}, "count": 1}},
         {"method": "more", "params": {"id": 1, "count": "many"}},
-    ],
-)
-async def test_invalid_message_does_not_end_connection(raw: Raw, nonsense: dict[str, Any]) -> None:
-    await raw.say(json.dumps(GOOD).encode())
-    raw.writer.write(json.dumps(nonsense).encode() + b"\n")
-    listed = await raw.ask(id="after", method="ptyctl_session", params={"action": "list"})
-    if "after" not in listed.values():  # an invalid call is rejected first; a notification has no reply
-        assert listed["error"]["code"] in (-32600, -32601, -32000)
-        listed = await raw.hear()
-    assert (listed["id"], listed["result"]["reply"]["sessions"]) == ("after", [])
+    ):
+        raw.writer.write(json.dumps(nonsense).encode() + b"\n")
+        listed = await raw.ask(id="after", method="ptyctl_session", params={"action": "list"})
+        if "after" not in listed.values():  # an invalid call is rejected first; a notification has no reply
+            assert listed["error"]["code"] in (-32600, -32601, -32000), nonsense
+            listed = await raw.hear()
+        assert (listed["id"], listed["result"]["reply"]["sessions"]) == ("after", []), nonsense
 
 
-@pytest.mark.parametrize(("depth", "code"), [(1_000, -32700), (100_000, -32600)])
-async def test_deeply_nested_request_is_refused_with_its_id(raw: Raw, depth: int, code: int) -> None:
+async def test_deeply_nested_request_is_refused_with_its_id(raw: Raw) -> None:
     """More than 64 KiB outside strings is refused before it is parsed."""
     await raw.say(json.dumps(GOOD).encode())
-    assert (await raw.say(b"[" * depth))["error"]["code"] == code
-    deep = b'{"jsonrpc":"2.0","id":7,"method":"ptyctl_session","params":%s}' % (b"[" * depth)
-    answer = await raw.say(deep)
-    assert (answer["id"], answer["error"]["code"]) == (7, code)
-    assert "result" in await raw.ask(id=2**70, method="ptyctl_session", params={"action": "list"})
+    for depth, code in ((1_000, -32700), (100_000, -32600)):
+        assert (await raw.say(b"[" * depth))["error"]["code"] == code
+        deep = b'{"jsonrpc":"2.0","id":7,"method":"ptyctl_session","params":%s}' % (b"[" * depth)
+        answer = await raw.say(deep)
+        assert (answer["id"], answer["error"]["code"]) == (7, code)
+        assert "result" in await raw.ask(id=2**70, method="ptyctl_session", params={"action": "list"})
 
 
-@pytest.mark.parametrize("value", [b"9" * 5000, b"[" * 300 + b"]" * 300, b'"\\ud800"'])
-async def test_request_that_strict_parsers_reject_is_answered_with_its_id(raw: Raw, value: bytes) -> None:
+async def test_request_that_strict_parsers_reject_is_answered_with_its_id(raw: Raw) -> None:
     await raw.say(json.dumps(GOOD).encode())
-    params = b'{"action":"heartbeat","session_id":"s","task_id":"t","lock_ttl_ms":%s}' % value
-    answer = await raw.say(b'{"jsonrpc":"2.0","method":"ptyctl_session","params":%s,"id":"mine"}' % params)
-    assert (answer["id"], answer["error"]["data"]["error_code"]) == ("mine", "INVALID_ARGUMENT")
-    assert "lock_ttl_ms" in answer["error"]["message"]
+    for value in (b"9" * 5000, b"[" * 300 + b"]" * 300, b'"\\ud800"'):
+        params = b'{"action":"heartbeat","session_id":"s","task_id":"t","lock_ttl_ms":%s}' % value
+        answer = await raw.say(b'{"jsonrpc":"2.0","method":"ptyctl_session","params":%s,"id":"mine"}' % params)
+        assert (answer["id"], answer["error"]["data"]["error_code"]) == ("mine", "INVALID_ARGUMENT")
+        assert "lock_ttl_ms" in answer["error"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -245,16 +268,13 @@ async def test_request_that_strict_parsers_reject_is_answered_with_its_id(raw: R
     ],
     ids=["structure", "long", "very long"],
 )
-@pytest.mark.parametrize("first", [True, False], ids=["id first", "id last"])
-async def test_too_large_request_is_answered_with_its_id_and_the_next_one_is_served(
-    raw: Raw, padding: bytes, why: str, first: bool
-) -> None:
+async def test_too_large_request_is_answered_with_its_id_and_the_next_one_is_served(raw: Raw, padding: bytes, why: str) -> None:
     await raw.say(json.dumps(GOOD).encode())
-    begin, end = (b'"id":"mine",', b"") if first else (b"", b',"id":"mine"')
-    answer = await raw.say(b'{%s"method":"ptyctl_session","params":%s%s}' % (begin, padding, end))
-    assert (answer["id"], answer["error"]["code"]) == ("mine", -32600)
-    assert why in answer["error"]["message"]
-    assert "result" in await raw.ask(id=2, method="ptyctl_session", params={"action": "list"})
+    for begin, end in ((b'"id":"mine",', b""), (b"", b',"id":"mine"')):
+        answer = await raw.say(b'{%s"method":"ptyctl_session","params":%s%s}' % (begin, padding, end))
+        assert (answer["id"], answer["error"]["code"]) == ("mine", -32600)
+        assert why in answer["error"]["message"]
+        assert "result" in await raw.ask(id=2, method="ptyctl_session", params={"action": "list"})
 
 
 async def test_id_of_running_call_is_rejected_until_it_ends(raw: Raw) -> None:

@@ -1,23 +1,27 @@
-"""A system daemon: each user of the machine is a principal of its own, with what the configuration grants."""
+"""A system daemon: each user of the machine is a separate principal, with the rights of the configuration."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import pwd
 import socket
+import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
 import pytest
 
 from fixtures.forked_process import ForkedProcess
+from fixtures.servers.programs import require, require_program
 from ptyctl.daemon import control
 from ptyctl.daemon.connection import hello_line
-from ptyctl.daemon.errors import DaemonError
-from ptyctl.daemon.main import EXIT_REFUSED, run
+from ptyctl.daemon.errors import EXIT_REFUSED, DaemonError
+from ptyctl.daemon.main import run
 from ptyctl.daemon.runtime_dir import RuntimeDir
-from tests.daemon.system_daemon import ALICE, BOB, CAROL, DAEMON, GROUP, UNKNOWN, Call, SystemDaemon, system_daemon
+from tests.daemon.system_daemon import ALICE, BOB, CAROL, DAEMON, GROUP, UNKNOWN, Answers, Call, SystemDaemon, system_daemon
 
 ACCESS = f"""
 [access]
@@ -137,6 +141,54 @@ async def test_clients_open_no_local_sessions_and_name_no_files_by_default() -> 
         *4 * ["FORBIDDEN"], "forbidden", "CONNECT_FAILED",
     ]  # fmt: skip
     assert "local_sessions = true" in replies[0]["hint"]
+
+
+@contextmanager
+def accounts(*names: str) -> Iterator[None]:
+    """Accounts of the machine while the context is open; the group of the first one has the last one as a member."""
+    require(os.geteuid() == 0, "needs root, to add users")
+    useradd, userdel = require_program("useradd", "passwd"), require_program("userdel", "passwd")
+    try:
+        for name in names:
+            groups = ("--groups", names[0]) if name == names[-1] else ()
+            subprocess.run((useradd, "--system", "--user-group", "--no-create-home", *groups, name), check=True)
+        yield
+    finally:
+        for name in reversed(names):
+            subprocess.run((userdel, name), check=False, capture_output=True)
+
+
+async def test_accounts_of_the_machine_are_principals_by_name_and_by_group() -> None:
+    netops, agent, stranger, member = names = tuple(f"ptyt{os.getpid()}{letter}" for letter in "abcd")
+    access = f"""
+[access]
+local_sessions = true
+
+[access.users]
+{netops} = "admin"
+{agent} = {{ role = "operator", kind = "agent", devices = ["sw-*"] }}
+
+[access.groups]
+{netops} = "viewer"
+"""
+    with accounts(*names), system_daemon(access) as daemon:
+
+        async def call(name: str, *calls: Call) -> Answers:
+            user = pwd.getpwnam(name)
+            groups = (GROUP, *os.getgrouplist(name, user.pw_gid))
+            return await daemon.call(user.pw_uid, *calls, gid=user.pw_gid, groups=groups)
+
+        shown, hidden = (await call(netops, console("sw-1"), console("core-1"))).replies
+        shown_id, hidden_id = shown["session_id"], hidden["session_id"]
+        _, (locked, listed, absent) = await call(agent, on(shown_id, "lock", task_id="t"), LIST, on(hidden_id, "status"))
+        assert locked["lock_principal"] == agent
+        assert [(entry["session_id"], entry["opened_by"]) for entry in listed["sessions"]] == [(shown_id, netops)]
+        assert absent["error_code"] == "NOT_FOUND"
+        _, (read, refused) = await call(member, on(hidden_id, "status"), on(hidden_id, "lock", task_id="t"))
+        assert (read["state"], refused["error_code"], refused["details"]["needed_role"]) == ("open", "FORBIDDEN", "operator")
+        refusal, _ = await call(stranger, LIST)
+        assert refusal is not None
+        assert (refusal["error_code"], f'[access.users]: "{stranger}" = "operator"' in refusal["hint"]) == ("FORBIDDEN", True)
 
 
 async def test_changed_configuration_counts_for_the_next_connection() -> None:

@@ -20,7 +20,7 @@ from ptyctl.api.errors import PtyctlError
 from ptyctl.controller.access import AccessController
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
-from ptyctl.daemon.control import BlockingClient, hand_over
+from ptyctl.daemon.control import BlockingClient, find_daemon, hand_over
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from ptyctl.daemon.web_service import WebOpenRequest, WebService
 from ptyctl.http.access import Address, open_listener
@@ -29,6 +29,7 @@ from ptyctl.web.app import WebApp
 from tests.daemon.test_serve_command import PATIENCE_S, end, first_message, refusal, start
 from tests.http.certificates import make_certificate
 from tests.mcp.http_server import TOKEN
+from tests.mcp.test_http import OPENINGS, posted
 from tests.session.scripted_session import wait_until
 from tests.web.console import ALICE
 from transports.caller import Caller, current_caller, on_behalf_of
@@ -179,6 +180,12 @@ async def test_serve_has_mcp_and_console_on_one_listener(runtime_dir: RuntimeDir
         assert (await client.post("/mcp", json={})).status_code == 401
         agent = await client.post("/api/login", json={"token": TOKEN})
         assert agent.json()["principal"] == {"name": "default", "kind": "agent", "role": "operator"}
+        assert (await posted(mcp_url, OPENINGS["2025"], Authorization=f"Bearer {TOKEN}")).status_code == 200
+        await asyncio.to_thread(open_web, runtime_dir)
+        status = await asyncio.to_thread(find_daemon, runtime_dir)
+        in_use = {use["name"]: use["in_use"] for use in status.limits} if status is not None else {}
+        assert [in_use[name] for name in ("max_web_logins", "max_web_tickets", "max_mcp_sessions")] == [2, 1, 1]
+        assert in_use["max_http_connections"] >= 1
     await end(server)
 
 
