@@ -1,4 +1,4 @@
-"""The error codes of the contract, and the fallback that each of them implies."""
+"""The contract's error codes, the fallback that each implies, and the code for each error of a Controller."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
+
+from ptyctl.api.errors import ErrorCode, PtyctlError
 
 
 class TerminalErrorCode(StrEnum):
@@ -88,7 +90,7 @@ class RequestClass(NamedTuple):
     mode: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)  # not frozen: context managers set the traceback of an exception
 class TerminalError(Exception):
     """A failed request. The message and the details hold no secret, no rejected value and no stack trace."""
 
@@ -137,3 +139,37 @@ def _next_step(strategy: str, request: RequestClass) -> tuple[str | None, str | 
         "deterministic_internal_fallback": ("list", None),
     }
     return steps.get(strategy, (None, None))
+
+
+#: BUSY and LOCKED are temporary; TIMEOUT is the contract's only retriable code for that.
+_CODES: Mapping[ErrorCode, TerminalErrorCode] = {
+    ErrorCode.INVALID_ARGUMENT: TerminalErrorCode.INVALID_PAYLOAD,
+    ErrorCode.UNSUPPORTED: TerminalErrorCode.INVALID_PAYLOAD,
+    ErrorCode.NOT_FOUND: TerminalErrorCode.NOT_FOUND,
+    ErrorCode.ALREADY_CLOSED: TerminalErrorCode.NOT_FOUND,
+    ErrorCode.REMOTE_CLOSED: TerminalErrorCode.NOT_FOUND,
+    ErrorCode.CONNECT_TIMEOUT: TerminalErrorCode.TIMEOUT,
+    ErrorCode.CONNECT_FAILED: TerminalErrorCode.GUI_UNAVAILABLE,
+    ErrorCode.AUTH_FAILED: TerminalErrorCode.GUI_UNAVAILABLE,
+    ErrorCode.HOSTKEY_MISMATCH: TerminalErrorCode.GUI_UNAVAILABLE,
+    ErrorCode.IO_ERROR: TerminalErrorCode.DISCONNECTED,
+    ErrorCode.LOCKED: TerminalErrorCode.TIMEOUT,
+    ErrorCode.LOCK_REQUIRED: TerminalErrorCode.TIMEOUT,
+    ErrorCode.LOCK_LOST: TerminalErrorCode.TIMEOUT,
+    ErrorCode.CLAIM_LOST: TerminalErrorCode.DISCONNECTED,
+    ErrorCode.SESSION_MOVED: TerminalErrorCode.NOT_FOUND,
+    ErrorCode.BUSY: TerminalErrorCode.TIMEOUT,
+    ErrorCode.LIMIT_EXCEEDED: TerminalErrorCode.GUI_UNAVAILABLE,
+    ErrorCode.FORBIDDEN: TerminalErrorCode.BLOCKED_DESTRUCTIVE,
+    ErrorCode.POLICY_DENIED: TerminalErrorCode.BLOCKED_DESTRUCTIVE,
+    ErrorCode.DECLINED: TerminalErrorCode.DECLINED,
+    ErrorCode.APPROVAL_PENDING: TerminalErrorCode.TIMEOUT,
+    ErrorCode.INTERNAL: TerminalErrorCode.INTERNAL,
+}
+
+
+def from_controller(error: PtyctlError) -> TerminalError:
+    """Return the error of the contract. The Controller's code, hint and details are kept in its details."""
+    hint = {"hint": str(error.hint)} if error.hint else {}
+    details = {"error_code": str(error.code), **hint, **error.details}
+    return TerminalError(_CODES[error.code], error.message, details)

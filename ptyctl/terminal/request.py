@@ -12,19 +12,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from ptyctl.api.io import MAX_WAIT_MS
 from ptyctl.api.model import Command, Id, RequestPart, SystemText, Unlisted, VariableName, field_problems
 
 from .aliases import ALIASES, CANONICAL_ACTIONS, AliasPhase, canonical_request, deprecation_warning
 from .errors import RequestClass, TerminalError, TerminalErrorCode
-from .runtime_mode import AdapterName
+from .runtime_mode import MAX_SPAWN_TIMEOUT_MS, AdapterName
 
-Action = Literal["execute", "read_output", "terminate", "list"]
-Mode = Literal["interactive", "headless"]
+TerminalAction = Literal["execute", "read_output", "terminate", "list"]
+ExecutionMode = Literal["interactive", "headless"]
 Intent = Literal["open_only", "execute_command"]
-MODES = get_args(Mode)
+MODES = get_args(ExecutionMode)
 _MAX_VIOLATIONS = 100
 #: Wait of a call that gives no `timeout_ms`.
 DEFAULT_TIMEOUT_MS = 30_000
@@ -33,7 +33,7 @@ DEFAULT_TIMEOUT_MS = 30_000
 class Invocation(RequestPart):
     """How an `execute` runs."""
 
-    mode: Mode
+    mode: ExecutionMode
     intent: Intent
 
 
@@ -52,6 +52,8 @@ class Runtime(RequestPart):
         timeout_ms: limit of the wait, at most `MAX_WAIT_MS`; it does not end the command.
         cursor: where `read_output` begins; by default after the caller's last read.
         adapter_override: how the terminals are reached (`runtime_mode.py`).
+        binary_path: the program of the adapter `local`; only one that the server's environment allows.
+        spawn_timeout_ms: limit of its start.
     """
 
     workspace_id: Id | None = None
@@ -59,19 +61,35 @@ class Runtime(RequestPart):
     timeout_ms: int = Field(default=DEFAULT_TIMEOUT_MS, ge=0, description=f"at most {MAX_WAIT_MS}")
     cursor: str | None = Field(default=None, description="of read_output: next_cursor of a response")
     adapter_override: Annotated[AdapterName | None, Unlisted] = None
+    binary_path: Annotated[SystemText | None, Unlisted] = Field(default=None, min_length=1)
+    spawn_timeout_ms: Annotated[int | None, Unlisted] = Field(default=None, ge=1, le=MAX_SPAWN_TIMEOUT_MS)
+
+
+def _check_printable(value: str) -> str:
+    if not value.isprintable():
+        raise ValueError("contains characters that cannot be printed")
+    return value
+
+
+#: A part of a terminal's id, which people see.
+_Name = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_check_printable)]
 
 
 class Execution(RequestPart):
-    """The command. Without `args`, `command` is a line for the shell; with them, the name of a program."""
+    """The command. Without `args`, `command` is a line for the shell; with them, the name of a program.
+
+    Attributes:
+        pty: False runs a headless command without a terminal, with stderr apart from stdout.
+    """
 
     command: Annotated[Command, Field(min_length=1)] | None = None
     args: tuple[SystemText, ...] | None = Field(default=None, fail_fast=True)
     env: Annotated[dict[VariableName, SystemText] | None, Unlisted] = None
-    name: Annotated[str | None, Unlisted] = Field(default=None, min_length=1, max_length=100)
+    name: Annotated[_Name | None, Unlisted] = None
     pty: Annotated[bool | None, Unlisted] = None
 
 
-class Target(RequestPart):
+class TerminalTarget(RequestPart):
     """The terminal. `terminal_id` is that of an interactive one."""
 
     session_id: Id | None = None
@@ -88,12 +106,12 @@ class Compat(RequestPart):
 class CanonicalRequest(RequestPart):
     """A valid request in canonical form."""
 
-    action: Action
+    action: TerminalAction
     invocation: Invocation | None = None
     correlation: Correlation = Correlation()
     runtime: Runtime = Runtime()
     execution: Execution | None = None
-    target: Target | None = None
+    target: TerminalTarget | None = None
     compat: Compat = Compat()
 
     @property
@@ -142,6 +160,21 @@ class Identified:
     def deprecation(self) -> str | None:
         """Return the warning for a legacy action that was sent."""
         return deprecation_warning(self.action) if self.action in ALIASES else None
+
+
+def repeat_id(principal: str, request: CanonicalRequest) -> str | None:
+    """Return what a repeated request has in common with the first one; None if it executes nothing or names no request id.
+
+    An id names one request: the same command with it is not executed again while the call is remembered, because the client
+    may not know the outcome. What is executed counts too, so that another command never gets this one's answer.
+    """
+    request_id = request.correlation.request_id
+    if request.action != "execute" or not request_id:
+        return None
+    runtime = request.runtime.model_dump(mode="json", include={"cwd", "workspace_id", "adapter_override", "binary_path"})
+    parts = request.model_dump(mode="json", include={"invocation", "execution", "target"})
+    content = json.dumps([principal, request_id, parts, runtime], sort_keys=True).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(content).hexdigest()
 
 
 def identify(arguments: Any, number: int) -> Identified:
@@ -251,6 +284,11 @@ def _execute_coupling(
     if invocation.get("intent") == "open_only":
         ids = (name for name in ("session_id", "terminal_id") if target.get(name) is not None)
         yield from ((f"target.{name}", "the intent open_only does not take it") for name in ids)
+    if execution.get("pty") is False:
+        if invocation.get("mode") == "interactive":
+            yield "execution.pty", "an interactive terminal has one"
+        if any(target.get(name) is not None for name in ("session_id", "terminal_id")):
+            yield "execution.pty", "it is a property of a new session"
     if invocation.get("mode") == "headless":
         if target.get("terminal_id") is not None:
             yield "target.terminal_id", "a headless execute does not take it"

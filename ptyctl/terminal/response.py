@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .errors import TerminalError, fallback
+from .errors import TerminalError, TerminalErrorCode, fallback
 from .request import Identified
 
 Status = Literal["accepted", "completed", "failed"]
@@ -40,25 +40,43 @@ def success(identified: Identified, outcome: Outcome, *, warn: bool) -> dict[str
     }
 
 
-def failure(identified: Identified, error: TerminalError, *, warn: bool = False) -> dict[str, Any]:
-    """Return the response to a request that failed. Every failure has a fallback."""
+def failure(
+    identified: Identified,
+    error: TerminalError,
+    *,
+    warn: bool = False,
+    identity: tuple[str | None, str | None] | None = None,
+) -> dict[str, Any]:
+    """Return the response to a request that failed. Every failure has a fallback.
+
+    Args:
+        identity: session id and terminal id of the terminal that the request has opened and left open.
+    """
+    session_id, terminal_id = identity or (None, None)
     return {
         **_head(identified, "failed", None),
-        "identity": {"session_id": None, "terminal_id": None},
+        "identity": {"session_id": session_id, "terminal_id": terminal_id},
         "result": None,
-        "error": error.payload(),
+        "error": _error(identified, error),
         "fallback": fallback(error.code, identified.request_class),
         **_compat(identified, warn=warn),
     }
 
 
+def _error(identified: Identified, error: TerminalError) -> dict[str, Any]:
+    """Return the error; that of an internal one names the trace id, which the server's log lines have too."""
+    payload = error.payload()
+    if error.code is TerminalErrorCode.INTERNAL:
+        payload["details"] |= {"trace_id": identified.correlation.trace_id}
+    return payload
+
+
 def _head(identified: Identified, status: Status, mode: str | None) -> dict[str, Any]:
-    ids = identified.correlation
     return {
         "success": status != "failed",
         "action": identified.canonical_action or identified.action[:64] or None,
         "status": status,
-        "correlation": {name: value for name, value in ids._asdict().items() if value is not None},
+        "correlation": _correlation(identified),
         "resolved": {
             "canonical_action": identified.canonical_action,
             "alias_applied": identified.alias_applied,
@@ -66,6 +84,10 @@ def _head(identified: Identified, status: Status, mode: str | None) -> dict[str,
             "mode": mode or identified.mode,
         },
     }
+
+
+def _correlation(identified: Identified) -> dict[str, str]:
+    return {name: value for name, value in identified.correlation._asdict().items() if value is not None}
 
 
 def _compat(identified: Identified, *, warn: bool) -> dict[str, Any]:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fixtures.servers.programs import require_program
 from ptyctl.api.approvals import ApprovalsRequest
+from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import ExecRequest
 from ptyctl.api.io import IoRequest
-from ptyctl.api.session import SessionRequest
+from ptyctl.api.operator import WatchRequest
+from ptyctl.api.session import SessionReply, SessionRequest
 from ptyctl.controller.local import LocalController
+from ptyctl.controller.settings import Settings
+from ptyctl.terminal.adapters.base import BundledAdapter, SentRequest
+from ptyctl.terminal.errors import TerminalError, TerminalErrorCode
 from ptyctl.terminal.service import ServiceState, TerminalService
 
 #: A destructive command that does nothing here: the device does not exist.
@@ -29,9 +35,10 @@ class Caller:
         self._service, self.state = service, state
 
     async def __call__(self, action: str, **fields: Any) -> dict[str, Any]:
-        correlation = {"trace_id": "trace_test", "request_id": "req_test"}
-        response = await self._service.handle({"action": action, "correlation": correlation, **fields})
-        assert response["correlation"] == correlation
+        correlation = {"trace_id": "trace_test", "request_id": f"req_{self.state.requests}"}
+        request = {"action": action, "correlation": correlation, **fields}
+        response = await self._service.handle(request)
+        assert response["correlation"] == request["correlation"]
         assert response["success"] == (response["error"] is None) == ("fallback" not in response)
         return response
 
@@ -71,6 +78,52 @@ async def test_headless_execute_returns_output_and_exit_code_and_closes(call: Ca
     assert (await call("terminate", target=target))["success"]  # idempotent
 
 
+async def test_headless_execute_without_a_pty_keeps_stdout_and_stderr_apart(call: Caller, controller: LocalController) -> None:
+    command = "echo out; echo err >&2; test -t 0 || echo no terminal; printf '\\303\\251' >&2; exit 3"
+    response = await call(
+        "execute", invocation=HEADLESS, execution={"command": command, "pty": False}, runtime={"cwd": "/", "timeout_ms": 50_000}
+    )
+    expected = {"stdout": "out\nno terminal\n", "stderr": "err\né", "exit_code": 3, "running": False, "truncated": False}
+    assert {name: response["result"][name] for name in expected} == expected
+    target = {"session_id": response["identity"]["session_id"]}
+    async with LocalController() as later:  # a later server, which finds the transcript
+        again = Caller(TerminalService(later, ServiceState(), {}, "me"), call.state)
+        read = await again("read_output", target=target)
+    assert {name: read["result"][name] for name in expected} == expected
+
+
+async def test_output_without_a_pty_is_read_once_from_each_stream(controller: LocalController, call: Caller) -> None:
+    execution = {"command": "echo 1; echo a >&2; read -r line; echo 2; echo b >&2; read -r line; echo 3", "pty": False}
+    sent = await call("execute", invocation=HEADLESS, execution=execution, runtime={"timeout_ms": 0})
+    session_id = sent["identity"]["session_id"]
+    stdout, stderr, running = sent["result"]["stdout"], sent["result"]["stderr"], True
+    for wanted in ("1\n", "1\n2\n"):
+        while stdout != wanted:
+            read = await call("read_output", target={"session_id": session_id}, runtime={"timeout_ms": 50})
+            stdout, stderr = stdout + read["result"]["stdout"], stderr + read["result"]["stderr"]
+        await controller.io(IoRequest(action="write", session_id=session_id, data="\n"))
+    while running:
+        read = await call("read_output", target={"session_id": session_id}, runtime={"timeout_ms": 50_000})
+        running = read["result"]["running"]
+        stdout, stderr = stdout + read["result"]["stdout"], stderr + read["result"]["stderr"]
+    assert (stdout, stderr) == ("1\n2\n3\n", "a\nb\n")
+
+
+async def test_command_without_a_pty_is_judged_and_terminated(call: Caller) -> None:
+    held = await call("execute", invocation=HEADLESS, execution={"command": MKFS, "pty": False}, runtime={"timeout_ms": 0})
+    assert held["result"]["pending_approval"]["approval_id"]
+    sleeping = await call(
+        "execute", invocation=HEADLESS, execution={"command": "sleep 60", "pty": False}, runtime={"timeout_ms": 200}
+    )
+    assert sleeping["result"]["running"]
+    for response in (held, sleeping):
+        target = {"session_id": response["identity"]["session_id"]}
+        assert (await call("terminate", target=target))["success"]
+    read = await call("read_output", target={"session_id": sleeping["identity"]["session_id"]})
+    assert (read["result"]["running"], read["result"]["exit_code"]) == (False, 130)
+    assert (await call("list"))["result"]["items"] == []
+
+
 async def test_headless_execute_that_takes_longer_is_accepted_and_terminated(call: Caller) -> None:
     execution = {"command": "echo first; read -r line; echo last"}
     response = await call("execute", invocation=HEADLESS, execution=execution, runtime={"timeout_ms": 500})
@@ -107,13 +160,62 @@ async def test_interactive_terminal_is_opened_used_and_terminated(call: Caller) 
     assert (missing["error"]["code"], missing["fallback"]["next_action"]) == ("PM_TERM_NOT_FOUND", "list")
 
 
-async def test_terminate_ends_the_command_and_keeps_an_interactive_terminal(call: Caller) -> None:
+async def test_terminate_by_session_id_ends_the_command_and_by_terminal_id_the_terminal(call: Caller) -> None:
     sent = await call("execute", invocation=INTERACTIVE, execution={"command": "sleep 60"}, runtime={"timeout_ms": 200})
-    target = {"terminal_id": sent["identity"]["terminal_id"]}
+    identity = sent["identity"]
     assert sent["result"]["running"]
-    assert (await call("terminate", target=target))["success"]
-    (item,) = (await call("list"))["result"]["items"]
-    assert (item["terminal_id"], item["running"]) == (target["terminal_id"], False)
+    for _ in range(2):  # idempotent
+        assert (await call("terminate", target={"session_id": identity["session_id"]}))["success"]
+        (item,) = (await call("list"))["result"]["items"]
+        assert (item["terminal_id"], item["running"]) == (identity["terminal_id"], False)
+    for _ in range(2):
+        ended = await call("terminate", target={"terminal_id": identity["terminal_id"]})
+        assert (ended["status"], ended["identity"]) == ("completed", identity)
+        assert (await call("list"))["result"]["items"] == []
+    for unknown in ({"terminal_id": "term_unknown"}, {"session_id": "20260101-000000-00000000"}):
+        for action in ("terminate", "read_output"):
+            assert (await call(action, target=unknown))["error"]["code"] == "PM_TERM_NOT_FOUND"
+
+
+async def test_terminate_withdraws_a_command_that_waits_for_an_approval(controller: LocalController, call: Caller) -> None:
+    held = await call("execute", invocation=INTERACTIVE, execution={"command": MKFS}, runtime={"timeout_ms": 0})
+    assert (await call("terminate", target={"session_id": held["identity"]["session_id"]}))["success"]
+    approval_id = held["result"]["pending_approval"]["approval_id"]
+    entry = (await controller.approvals(ApprovalsRequest(action="get", approval_id=approval_id))).approval
+    assert entry is not None
+    assert entry.state == "withdrawn"
+
+
+async def test_terminate_of_a_shell_that_ignores_signals_closes_the_terminal(call: Caller) -> None:
+    busy = {"command": "trap '' INT HUP; while :; do read -r line; done"}
+    sent = await call("execute", invocation=INTERACTIVE, execution=busy, runtime={"timeout_ms": 500})
+    assert sent["result"]["running"]
+    assert (await call("terminate", target={"session_id": sent["identity"]["session_id"]}))["success"]
+    assert (await call("list"))["result"]["items"] == []
+
+
+async def test_repeated_request_is_answered_from_memory(controller: LocalController, call: Caller, tmp_path: Path) -> None:
+    request = {
+        "action": "execute",
+        "correlation": {"request_id": "req_once", "trace_id": "trace_1"},
+        "invocation": HEADLESS,
+        "execution": {"command": f"echo ran >> {tmp_path}/runs; cat {tmp_path}/runs"},
+        "runtime": {"timeout_ms": 50_000},
+    }
+    service = TerminalService(controller, call.state, {}, "me")
+    lost = asyncio.create_task(service.handle(request))
+    await asyncio.sleep(0)  # the client disconnects in mid-call
+    lost.cancel()
+    repeats = [{**request, "correlation": {"request_id": "req_once", "trace_id": f"trace_{n}"}} for n in range(2)]
+    responses = await asyncio.gather(*map(service.handle, repeats))
+    assert [response["result"]["stdout"] for response in responses] == ["ran\n", "ran\n"]
+    assert [response["correlation"]["trace_id"] for response in responses] == ["trace_0", "trace_1"]
+    assert [response["resolved"].get("repeated") for response in responses] == [True, True]
+    other = await TerminalService(controller, call.state, {}, "another").handle(request)
+    assert "repeated" not in other["resolved"]
+    assert other["result"]["stdout"] == "ran\nran\n"
+    different = await service.handle({**request, "execution": {"command": "echo different"}})
+    assert different["result"]["stdout"] == "different\n"
 
 
 async def test_two_terminals_of_one_name_have_two_ids(call: Caller) -> None:
@@ -139,6 +241,118 @@ async def test_destructive_command_waits_for_a_person_who_declines_it(controller
         "user_message": "The command was not approved. Report it; do not try it again.",
         "can_auto_retry": False,
     }
+
+
+async def test_list_has_the_state_of_each_terminal(controller: LocalController, call: Caller) -> None:
+    fields = {"invocation": INTERACTIVE, "runtime": {"workspace_id": "w", "timeout_ms": 50_000}}
+    sent = await call("execute", **fields, execution={"command": "(exit 4)", "name": "a"})
+    session_id = sent["identity"]["session_id"]
+    watching = controller.watch(WatchRequest(session_id=session_id, task_id="viewer"))
+    await anext(watching)
+    (item,) = (await call("list"))["result"]["items"]
+    await watching.aclose()
+    assert item.pop("started_at") > 1_700_000_000_000
+    assert item == {
+        "session_id": session_id,
+        "terminal_id": "term_a",
+        "mode": "interactive",
+        "workspace_id": "w",
+        "command": "(exit 4)",
+        "running": False,
+        "exit_code": 4,
+        "viewers": 1,
+        "pending_approvals": 0,
+    }
+
+
+@pytest.mark.parametrize("name", ["a\x1b[31mb", "a\nb", ""])
+async def test_name_with_control_characters_is_refused(call: Caller, name: str) -> None:
+    opening = {"invocation": {"mode": "interactive", "intent": "open_only"}, "execution": {"name": name}}
+    response = await call("execute", **opening)
+    assert [each["path"] for each in response["error"]["details"]["violations"]] == ["execution.name"]
+
+
+@pytest.mark.parametrize("pty", [None, False])
+@pytest.mark.parametrize(("decision", "code"), [pytest.param("deny", True, id="spec-3.1-8"), ("warn", False)])
+async def test_verdict_of_the_policy_is_the_authorization(
+    decision: str, code: bool, pty: bool | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule = f'[[rules]]\nid = "r"\ncommand = ["forbidden"]\ndecision = "{decision}"\nreason = "not here"\n'
+    (tmp_path / "policy.toml").write_text(rule)
+    async with LocalController(Settings(policy=str(tmp_path / "policy.toml"))) as controller:
+        service = TerminalService(controller, ServiceState(), {}, "me")
+        request = {"action": "execute", "invocation": HEADLESS, "execution": {"command": "forbidden", "pty": pty}}
+        response = await service.handle(request | {"runtime": {"timeout_ms": 50_000}})
+        listed = (await service.handle({"action": "list"}))["result"]["items"]
+    if code:
+        assert response["error"]["code"] == "PM_TERM_BLOCKED_DESTRUCTIVE"
+        assert response["fallback"]["strategy"] == "reject_with_safety_hint"
+    else:
+        result = response["result"]
+        assert (result["authorization"], result["warning"]) == ("allowed_with_warning", "not here")
+        assert result["exit_code"] == 127
+    assert listed == []
+
+
+class Failing:
+    """A Controller whose commands fail. `closed`: whether its session was closed."""
+
+    def __init__(self, error: BaseException, close_error: PtyctlError | None = None) -> None:
+        self._error, self._close_error = error, close_error
+        self.closed = False
+
+    async def session(self, request: SessionRequest) -> SessionReply:
+        if request.action == "close":
+            if self._close_error is not None:
+                raise self._close_error
+            self.closed = True
+        return SessionReply(success=True, action=request.action, session_id="s", sessions=[])
+
+    async def exec(self, request: ExecRequest, progress: Any) -> Any:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("mode", "error", "closed"),
+    [
+        (INTERACTIVE, PtyctlError(ErrorCode.POLICY_DENIED, "no"), True),
+        (INTERACTIVE, PtyctlError(ErrorCode.DECLINED, "no"), True),
+        (INTERACTIVE, PtyctlError(ErrorCode.REMOTE_CLOSED, "lost", {"block_id": "b"}), False),
+        (INTERACTIVE, PtyctlError(ErrorCode.REMOTE_CLOSED, "it was closed before"), True),
+        (HEADLESS, PtyctlError(ErrorCode.IO_ERROR, "unknown", {"delivery": "unknown"}), False),
+        (INTERACTIVE, TerminalError(TerminalErrorCode.TIMEOUT, "late", {"delivery": "sent"}), False),
+        (HEADLESS, TerminalError(TerminalErrorCode.DISCONNECTED, "lost", {"delivery": "not_sent"}), False),
+        (HEADLESS, TerminalError(TerminalErrorCode.INVALID_PAYLOAD, "long", {"delivery": "not_sent"}), True),
+        (HEADLESS, TerminalError(TerminalErrorCode.TIMEOUT, "late", {"delivery": "sent"}), False),
+        (HEADLESS, PtyctlError(ErrorCode.INTERNAL, "fault"), True),
+    ],
+)
+async def test_terminal_of_a_failed_command_is_closed_or_named(
+    mode: dict[str, str], error: PtyctlError | TerminalError, closed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = BundledAdapter.send_request
+
+    async def fail_exec(self: BundledAdapter, method: str, request: Any) -> SentRequest:
+        if isinstance(request, ExecRequest) and error.details.get("delivery") == "not_sent":
+            raise error
+        return await send(self, method, request)
+
+    monkeypatch.setattr(BundledAdapter, "send_request", fail_exec)
+    lost = error.code == TerminalErrorCode.DISCONNECTED
+    controller: Any = Failing(error, PtyctlError(ErrorCode.IO_ERROR, "cannot close") if lost else None)
+    service = TerminalService(controller, ServiceState(), {}, "me")
+    response = await service.handle({"action": "execute", "invocation": mode, "execution": {"command": "x"}})
+    assert response["error"]["message"] == error.message
+    assert (controller.closed, response["identity"]["session_id"]) == (closed, None if closed else "s")
+    assert (response["identity"]["terminal_id"] is None) == (closed or mode is HEADLESS)
+
+
+async def test_headless_session_of_a_cancelled_request_is_closed() -> None:
+    controller: Any = Failing(asyncio.CancelledError())
+    service = TerminalService(controller, ServiceState(), {}, "me")
+    with pytest.raises(asyncio.CancelledError):
+        await service.handle({"action": "execute", "invocation": HEADLESS, "execution": {"command": "x"}})
+    assert controller.closed
 
 
 async def test_concurrent_headless_commands_do_not_share_a_session(call: Caller) -> None:
