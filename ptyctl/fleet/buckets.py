@@ -1,0 +1,246 @@
+"""The key-value buckets of a fleet, with the configuration that claims rely on."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import NamedTuple
+
+import nats.errors
+from nats.js import JetStreamContext, api
+from nats.js.errors import APIError, KeyNotFoundError, KeyWrongLastSequenceError, NotFoundError
+from nats.js.kv import KeyValue
+
+from ptyctl.api.errors import ErrorCode, PtyctlError
+
+from .cancellation import keep_cancellation
+from .claim import TTL_S
+
+#: Buckets by name: how long a key lives without renewal (seconds), or None. One message per key is kept.
+NODES, CONSOLES, SESSIONS, FENCES, POLICY = "nodes", "consoles", "sessions", "fences", "policy"
+BUCKET_TTL_S: dict[str, float | None] = {NODES: TTL_S, CONSOLES: TTL_S, SESSIONS: None, FENCES: None, POLICY: None}
+
+#: How long the servers of a cluster may take until each knows a new bucket, and how often to ask (seconds).
+_CREATED_S = 10.0
+_CREATED_POLL_S = 0.05
+#: How long the marker of a deleted key stays in a bucket whose keys do not expire (seconds). A node that reads no changes for
+#: longer finds that the key is missing.
+_MARKERS_S = 30 * 60
+
+#: JetStream's error codes of a compare-and-set with another revision than the key's.
+_WRONG_LAST_SEQUENCE = (10071, 10164)
+
+
+class ConflictError(Exception):
+    """A compare-and-set failed: the key has another revision."""
+
+
+class Entry(NamedTuple):
+    """A value of a key, and the revision that wrote it."""
+
+    value: bytes
+    revision: int
+
+
+class Bucket:
+    """One key-value bucket. Every operation is linearizable: the stream's leader answers it.
+
+    Raises PtyctlError IO_ERROR (retryable) if NATS does not answer; whether a write was stored is then unknown.
+    """
+
+    def __init__(self, store: KeyValue, created_s: int, ttl_s: float | None) -> None:
+        self.store = store
+        #: How long a key lives without renewal (seconds), or None.
+        self.ttl_s = ttl_s
+        #: Creation time of the bucket's stream (seconds since 1970). Revisions restart when a stream is created again.
+        self.created_s = created_s
+
+    async def get(self, key: str) -> Entry | None:
+        """Return a key's value; None if there is none, or it has expired."""
+        async with reported("read"):
+            try:
+                entry = await self.store.get(key)
+            except KeyNotFoundError:
+                return None
+        assert entry.revision is not None
+        return None if entry.value is None else Entry(entry.value, entry.revision)
+
+    async def create(self, key: str, value: bytes) -> int:
+        """Write a key that does not exist; return its revision. Raises ConflictError."""
+        async with reported("create"):
+            try:
+                return await self.store.create(key, value)
+            except KeyNotFoundError:  # it was there, and has expired since
+                raise ConflictError from None
+
+    async def update(self, key: str, value: bytes, revision: int) -> int:
+        """Replace the value that has the revision, which renews the key's life; return the new one. Raises ConflictError."""
+        async with reported("update"):
+            return await self.store.update(key, value, revision)
+
+    async def put(self, key: str, value: bytes) -> int:
+        """Write a key whatever its value; return the revision."""
+        async with reported("write"):
+            return await self.store.put(key, value)
+
+    async def delete(self, key: str, revision: int | None = None) -> None:
+        """Delete a key; with `revision`, only if it has that. Its marker stays for half an hour. Raises ConflictError."""
+        headers = {"KV-Operation": "DEL"}
+        if revision is not None:
+            headers["Nats-Expected-Last-Subject-Sequence"] = str(revision)
+        marker_ttl_s = _MARKERS_S if self.ttl_s is None else None  # others end with the life of all keys
+        async with reported("delete"):  # the library's delete() refuses a TTL
+            await self.store._js.publish(f"{self.store._pre}{key}", headers=headers, msg_ttl=marker_ttl_s)
+
+    async def watch(self) -> AsyncGenerator[tuple[str, Entry | None] | None]:
+        """Yield each key with its value, then None, then each change; the value of a deleted key is None.
+
+        Expiry is not reported.
+        """
+        async with reported("report changes"):
+            watcher = await self.store.watchall()
+        try:
+            async for update in watcher:
+                if update is None:  # all values of the begin were sent
+                    yield None
+                    continue
+                assert update.revision is not None
+                is_value = update.operation is None and update.value is not None
+                yield update.key, Entry(update.value or b"", update.revision) if is_value else None
+        finally:
+            await watcher.stop()  # type: ignore[no-untyped-call]
+
+
+async def open_bucket(stream: JetStreamContext, name: str, *, replicas: int = 1, ttl_s: float | None = None) -> Bucket:
+    """Open a bucket of `BUCKET_TTL_S`, and create it if it does not exist.
+
+    Args:
+        replicas: of a new bucket.
+        ttl_s: another life of its keys than the default, for tests.
+
+    Raises:
+        PtyctlError: UNSUPPORTED if the bucket is configured in a way that could give a console two owners; IO_ERROR.
+    """
+    ttl_s = BUCKET_TTL_S[name] if ttl_s is None else ttl_s
+    async with reported(f"open the bucket {name}"):
+        try:
+            store, info = await _find(stream, name)
+        except NotFoundError:
+            await stream.add_stream(_configuration(name, replicas, ttl_s))
+            store, info = await _find_new(stream, name)
+    if problems := find_problems(info.config, ttl_s):
+        raise PtyctlError(
+            ErrorCode.UNSUPPORTED,
+            f"the bucket {name} is not configured as a fleet needs it: {'; '.join(problems)}",
+            hint="check it with ptyctl fleet doctor, and delete the bucket while no node is up: it is created again",
+        )
+    assert info.created is not None
+    return Bucket(store, int(info.created.timestamp()), ttl_s)
+
+
+async def _find(stream: JetStreamContext, name: str) -> tuple[KeyValue, api.StreamInfo]:
+    """Return a bucket, and the state of its stream. Raises NotFoundError."""
+    return await stream.key_value(name), await stream.stream_info(f"KV_{name}")
+
+
+async def _find_new(stream: JetStreamContext, name: str) -> tuple[KeyValue, api.StreamInfo]:
+    """Return a bucket that was just created. The other servers of a cluster know it a moment later. Raises TimeoutError."""
+    async with asyncio.timeout(_CREATED_S):
+        while True:
+            with suppress(NotFoundError):
+                return await _find(stream, name)
+            await asyncio.sleep(_CREATED_POLL_S)
+
+
+def _configuration(name: str, replicas: int, ttl_s: float | None) -> api.StreamConfig:
+    """Return the configuration of a new bucket's stream.
+
+    It is that of `create_key_value` without rollups: a node could remove the rows of all others with a header.
+    """
+    duplicate_window_s = 120.0
+    return api.StreamConfig(
+        name=f"KV_{name}",
+        subjects=[f"$KV.{name}.>"],
+        allow_direct=False,
+        allow_rollup_hdrs=False,
+        allow_msg_ttl=True,
+        deny_delete=True,
+        discard=api.DiscardPolicy.NEW,
+        duplicate_window=min(ttl_s or duplicate_window_s, duplicate_window_s),
+        max_age=ttl_s,
+        max_consumers=-1,
+        max_msgs=-1,
+        max_msgs_per_subject=1,
+        num_replicas=replicas,
+        storage=api.StorageType.FILE,
+    )
+
+
+async def find_bucket(stream: JetStreamContext, name: str) -> Bucket:
+    """Return a bucket as it is. Raises nats.js.errors.NotFoundError if there is none; PtyctlError IO_ERROR."""
+    async with reported(f"open the bucket {name}"):
+        store = await stream.key_value(name)
+        info = await stream.stream_info(f"KV_{name}")
+    assert info.created is not None
+    return Bucket(store, int(info.created.timestamp()), BUCKET_TTL_S[name])
+
+
+def find_problems(config: api.StreamConfig, ttl_s: float | None) -> list[str]:
+    """Return what is wrong with the configuration of a bucket's stream."""
+    problems = []
+    if config.allow_direct:
+        problems.append("allow_direct is set: a replica can answer with an old owner")
+    if (config.max_age or None) != ttl_s:
+        problems.append(f"keys live for {config.max_age or 'any number of'} seconds instead of {ttl_s or 'any number'}")
+    if config.subject_delete_marker_ttl:
+        problems.append("it has markers for expired keys: a key cannot be created until its marker has expired too")
+    if config.max_msgs_per_subject != 1:
+        problems.append("it keeps more than one value per key")
+    if config.allow_rollup_hdrs:
+        problems.append("allow_rollup_hdrs is set: a node can remove the rows of all others")
+    if ttl_s is None and not config.allow_msg_ttl:
+        problems.append("allow_msg_ttl is not set: a key cannot be deleted")
+    return problems
+
+
+@asynccontextmanager
+async def reported(action: str) -> AsyncIterator[None]:
+    """Raise an error of NATS as ConflictError, or as PtyctlError IO_ERROR that names the action; NotFoundError stays."""
+    try:
+        with keep_cancellation():
+            yield
+    except KeyWrongLastSequenceError:
+        raise ConflictError from None
+    except NotFoundError:
+        raise
+    except APIError as error:
+        if error.err_code in _WRONG_LAST_SEQUENCE:  # of a delete
+            raise ConflictError from None
+        raise _no_answer(action, error) from None
+    except (nats.errors.Error, OSError, TimeoutError) as error:
+        raise _no_answer(action, error) from None
+
+
+def _no_answer(action: str, error: Exception) -> PtyctlError:
+    return PtyctlError(
+        ErrorCode.IO_ERROR,
+        f"NATS did not {action}: {str(error) or type(error).__name__}",
+        {"delivery": "unknown"},
+        hint="check the servers with ptyctl fleet doctor",
+    )
+
+
+_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+
+
+def encode_key(name: str) -> str:
+    """Return a name as a key: of characters that NATS does not allow in a subject, each byte becomes = and two hex digits."""
+    return "".join(chr(byte) if byte in _PLAIN else f"={byte:02x}" for byte in name.encode("utf-8", "surrogatepass"))
+
+
+def decode_key(key: str) -> str:
+    """Return the name of a key of `encode_key`."""
+    decoded = re.sub(rb"=([0-9a-f]{2})", lambda match: bytes.fromhex(match[1].decode()), key.encode())
+    return decoded.decode("utf-8", "replace")

@@ -1,0 +1,1 @@
+"""Tests of `ptyctl.fleet`, with real NATS servers."""

@@ -1,0 +1,63 @@
+"""A bucket in memory whose answers can be lost, with a clock that the test sets."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.fleet.buckets import ConflictError, Entry
+
+
+@dataclass
+class FakeBucket:
+    """Compare-and-set with a life of the keys; `losses` is the number of next answers that are lost after their effect."""
+
+    ttl_s: float
+    now: float = 100.0
+    created_s: int = 1
+    losses: int = 0
+    revision: int = 0
+    values: dict[str, tuple[Entry, float]] = field(default_factory=dict)
+
+    def _current(self, key: str) -> Entry | None:
+        entry, at = self.values.get(key, (None, 0.0))
+        return entry if entry is not None and self.now < at + self.ttl_s else None
+
+    def _answer(self) -> None:
+        if self.losses:
+            self.losses -= 1
+            raise PtyctlError(ErrorCode.IO_ERROR, "no answer")
+
+    def _write(self, key: str, value: bytes) -> int:
+        self.revision += 1
+        self.values[key] = Entry(value, self.revision), self.now
+        self._answer()
+        return self.revision
+
+    async def get(self, key: str) -> Entry | None:
+        self._answer()
+        return self._current(key)
+
+    async def create(self, key: str, value: bytes) -> int:
+        if self._current(key) is not None:
+            raise ConflictError
+        return self._write(key, value)
+
+    async def update(self, key: str, value: bytes, revision: int) -> int:
+        current = self._current(key)
+        if current is None or current.revision != revision:
+            raise ConflictError
+        return self._write(key, value)
+
+    async def delete(self, key: str, revision: int | None = None) -> None:
+        current = self._current(key)
+        if revision is not None and (current is None or current.revision != revision):
+            raise ConflictError
+        self.values.pop(key, None)
+
+    async def watch(self) -> AsyncGenerator[tuple[str, Entry | None] | None]:
+        yield None
+
+    async def put(self, key: str, value: bytes) -> int:
+        return self._write(key, value)
