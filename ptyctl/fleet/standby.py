@@ -1,0 +1,132 @@
+"""Takes consoles with `standby = true` whose owner is gone, without an open of a client."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable, Mapping
+
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.session import SessionReply, SessionRequest
+from ptyctl.controller.devices import DevicePlacement
+
+from .boot_clock import boot_time
+from .claim import TTL_S
+from .console_claims import ClaimDirectory
+from .directory import NodeDirectory
+from .placement import candidates
+
+_LOG = logging.getLogger(__name__)
+
+#: How often the claims are checked, and the inventory is read again (seconds).
+CHECK_S, INVENTORY_S = 0.5, 5.0
+#: How much later each further candidate tries, after the least loaded one (seconds).
+STEP_S = 2.0
+#: How long after a failed attempt the next one follows; how long a new owner must last until the console has one (seconds).
+RETRY_S, SETTLED_S = 5.0, 5.0
+
+#: Errors that may pass although they are not retryable: another owner was faster, or the line was lost during the login.
+_MAY_SUCCEED = (ErrorCode.SESSION_MOVED, ErrorCode.CLAIM_LOST, ErrorCode.REMOTE_CLOSED)
+
+#: Returns the devices of the inventory. Raises PtyctlError.
+Placements = Callable[[], Awaitable[Mapping[str, DevicePlacement]]]
+#: Opens a device on this node.
+OpenHere = Callable[[SessionRequest], Awaitable[SessionReply]]
+
+
+class Standby:
+    """Follows the claims on standby consoles for one node.
+
+    A console is wanted from the expiry of its claim until it has a new owner. A console that was closed is not wanted. The
+    nodes that may reach it try one after the other; the claim decides if two of them try at once.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        claimed: ClaimDirectory,
+        nodes: NodeDirectory,
+        placements: Placements,
+        open_here: OpenHere,
+        now: Callable[[], float] = boot_time,
+    ) -> None:
+        self._node = node
+        self._claimed = claimed
+        self._nodes = nodes
+        self._placements = placements
+        self._open_here = open_here
+        self._now = now
+        self._devices: dict[str, DevicePlacement] = {}
+        self._read_at = float("-inf")
+        self._fault: str | None = None
+        #: When each wanted console has expired, by device; and the node that owned it.
+        self._wanted: dict[str, tuple[float, str]] = {}
+        self._retry_at: dict[str, float] = {}
+        self._attempts: dict[str, asyncio.Task[None]] = {}
+
+    async def check(self) -> None:
+        """Start an attempt for each console that this node should take now."""
+        now = self._now()
+        if now >= self._read_at + INVENTORY_S:
+            self._read_at = now
+            await self._read_inventory()
+        for name, device in self._devices.items():
+            assert device.device_id is not None
+            self._note(name, device.device_id, now)
+            if name in self._wanted and name not in self._attempts and self._is_due(name, device, now):
+                attempt = asyncio.create_task(self._take(name), name=f"standby for {name}")
+                self._attempts[name] = attempt
+                attempt.add_done_callback(lambda done, name=name: self._attempts.pop(name))  # type: ignore[misc]
+
+    async def _read_inventory(self) -> None:
+        """Read the standby consoles; those of a file that is faulty now stay. Without a file there are none."""
+        try:
+            devices = await self._placements()
+        except PtyctlError as error:
+            if error.code is not ErrorCode.NOT_FOUND and error.message != self._fault:
+                _LOG.warning("the standby consoles are not known", extra={"why": error.message})
+            self._fault = error.message
+            return
+        self._fault = None
+        self._devices = {name: device for name, device in devices.items() if device.standby}
+
+    async def aclose(self) -> None:
+        """Cancel the attempts."""
+        for attempt in self._attempts.values():
+            attempt.cancel()
+        await asyncio.gather(*self._attempts.values(), return_exceptions=True)
+
+    def _note(self, name: str, device_id: str, now: float) -> None:
+        """Note whether a console is wanted."""
+        seen = self._claimed.last(device_id)
+        if seen is None:
+            return
+        if self._claimed.owner(device_id) is not None:
+            if name in self._wanted and now >= seen.claimed_at + SETTLED_S:
+                self._wanted.pop(name)
+                self._retry_at.pop(name, None)
+        elif not seen.is_released and name not in self._wanted:
+            self._wanted[name] = (seen.at + (self._claimed.bucket.ttl_s or TTL_S), seen.claim.node)
+
+    def _is_due(self, name: str, device: DevicePlacement, now: float) -> bool:
+        if device.device_id is None or self._claimed.owner(device.device_id) is not None:
+            return False
+        expired_at, before = self._wanted[name]
+        rows = [row for row in self._nodes.up() if row.node != before or row.node == self._node]
+        order = candidates(rows, device.node_labels)
+        if self._node not in order:
+            return False
+        return now >= max(expired_at + STEP_S * order.index(self._node), self._retry_at.get(name, float("-inf")))
+
+    async def _take(self, name: str) -> None:
+        """Open a console. One that refuses this node is not tried again: more logins could lock an account."""
+        delay_s = RETRY_S
+        try:
+            await self._open_here(SessionRequest(action="open", device=name))
+        except PtyctlError as error:
+            _LOG.warning("a standby console was not taken", extra={"device": name, "why": error.message})
+            if not error.retryable and error.code not in _MAY_SUCCEED:
+                delay_s = math.inf
+        finally:
+            self._retry_at[name] = self._now() + delay_s
