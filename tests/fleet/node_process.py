@@ -1,0 +1,79 @@
+"""The process of a node in a test, which says why it has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+#: Number of the last lines of the log that are shown when a node ended.
+_SHOWN_LINES = 20
+
+
+class NodeProcess:
+    """A node's process, which can be paused, and killed and started again.
+
+    If it ends by itself, its exit status and the end of its log are printed as soon as the test finds out: pytest shows them if
+    the test fails.
+    """
+
+    def __init__(self, name: str, arguments: Sequence[str], log: Path) -> None:
+        """Create it. `arguments` are those of the interpreter, whose standard error is appended to `log`."""
+        self.name = name
+        self._command = [sys.executable, *arguments]
+        self._log = log
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        """Start it; it must not be running."""
+        with self._log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command, cwd=Path(__file__).parents[2], stdin=asyncio.subprocess.PIPE, stderr=log
+            )
+
+    async def restart_ended(self) -> None:
+        """Start the node again if it has ended, as it does if the servers do not answer at its start."""
+        if self.has_ended():
+            print(self.end())
+            await self.start()
+
+    def has_ended(self) -> bool:
+        """Whether it was started, and does not run any more."""
+        return self._process is not None and self._process.returncode is not None
+
+    def end(self) -> str:
+        """Return how it ended: its exit status, and the last lines of its log."""
+        assert self._process is not None
+        status = self._process.returncode
+        by = f"by {signal.Signals(-status).name}" if status is not None and status < 0 else f"with exit status {status}"
+        with self._log.open(errors="replace") as log:
+            return f"node {self.name} ended {by}; the end of its log:\n{''.join(deque(log, _SHOWN_LINES))}"
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to it."""
+        assert self._process is not None
+        assert not self.has_ended(), self.end()
+        self._process.send_signal(number)
+
+    def write(self, line: str) -> None:
+        """Write a line to its standard input."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n".encode())
+
+    async def kill(self) -> None:
+        """Kill it, if it runs."""
+        if self.has_ended():
+            print(self.end())
+        elif self._process is not None:
+            self._process.kill()
+            await self._process.wait()
+        self._process = None
+
+    async def wait(self) -> None:
+        """Wait for its end."""
+        assert self._process is not None
+        await self._process.wait()
