@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from rich.markup import escape
 
 from ptyctl.controller.tokens import TokenFile
 from ptyctl.core.principal import Kind, Principal, Role
+from ptyctl.http.access import parse_host_port
 
 #: Timeout of a call, longer than any call of the demo takes.
 _CALL_TIMEOUT_S = 60.0
@@ -25,7 +25,6 @@ _LINE_DELAY_S = 0.25
 #: Characters of a line that the watcher prints.
 _EXCERPT = 48
 
-_ADDRESS = re.compile(r"(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:\[\]]+)):(?P<port>\d{1,5})")
 _LOGIN_OR_PROMPT = r"(?i)(?:username|login): ?$|password: ?$|[\w)][>#] ?$"
 _MAX_QUESTIONS = 8
 
@@ -76,10 +75,10 @@ def parse_target(address: str | None, username: str | None, password: str | None
     """
     if address is None:
         return None
-    found = _ADDRESS.fullmatch(address)
-    if found is None or not 1 <= int(found["port"]) <= 65535:
+    found = parse_host_port(address)
+    if found is None or not found[1]:
         raise ValueError(f"--telnet {address}: give HOST:PORT, as in 192.0.2.10:23")
-    return DemoTarget(address, found["v6"] or found["host"], int(found["port"]), username, password, enable)
+    return DemoTarget(address, *found, username, password, enable)
 
 
 class Agent:
@@ -187,7 +186,7 @@ async def connected_agent(name: str, colour: str, server: DemoServer, console: C
         yield Agent(name, colour, client, console)
 
 
-class SessionWatcher:
+class OutputPrinter:
     """Reads a session by cursor, without a lock, while another agent works. `text` is the output so far."""
 
     def __init__(self, agent: Agent, cursor: str) -> None:

@@ -16,7 +16,7 @@ _RETRY_S = 5.0
 #: Waits for an approval, and for the lock, are below the 55 s that a call may take.
 _WAIT_MS = 45_000
 _LOCK_TTL_MS = 120_000
-#: Every so many rounds the first agent asks for a command that needs an approval.
+#: Number of rounds after which the first agent asks for a command that needs an approval.
 _ROUNDS_TO_RELOAD = 3
 
 _PTY = {"cols": 100, "rows": 30}

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from ptyctl.simulator import SimulatedSwitch
 
-from .agent import Agent, DemoFailed, DemoServer, DemoTarget, SessionWatcher, ToolError, connected_agent
+from .agent import Agent, DemoFailed, DemoServer, DemoTarget, OutputPrinter, ToolError, connected_agent
 
 #: Screen height at which even a short command has more than one page.
 _ROWS = 10
@@ -44,7 +44,7 @@ async def _run_steps(target: DemoTarget, first: Agent, second: Agent, switch: Si
     await second.say(f"got the same session, {second.session_id}")
     await _exec_without_lock(second)
     await second.say("watches, by cursor")
-    watcher = SessionWatcher(second, cursor)
+    watcher = OutputPrinter(second, cursor)
     watching = asyncio.create_task(watcher.watch())
     try:
         await _run_commands(target, first, watcher, switch)
@@ -59,7 +59,7 @@ async def _run_steps(target: DemoTarget, first: Agent, second: Agent, switch: Si
     await first.call("ptyctl_session", action="close")
 
 
-async def _run_commands(target: DemoTarget, agent: Agent, watcher: SessionWatcher, switch: SimulatedSwitch | None) -> None:
+async def _run_commands(target: DemoTarget, agent: Agent, watcher: OutputPrinter, switch: SimulatedSwitch | None) -> None:
     pages = 0
     for number, command in enumerate(target.commands):
         if switch is not None and number == len(target.commands) - 1:
