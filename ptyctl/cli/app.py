@@ -13,6 +13,7 @@ from . import (
     approval_commands,
     audit_commands,
     device_commands,
+    fleet_commands,
     history_commands,
     input_commands,
     lock_commands,
@@ -21,8 +22,8 @@ from . import (
     recording_commands,
     server_commands,
     session_commands,
+    terminal_commands,
     token_commands,
-    web_command,
 )
 from .attach import command as attach_command
 from .errors import report_error
@@ -72,10 +73,13 @@ app.add_typer(audit_commands.app, name="audit", rich_help_panel=_SERVERS)
 app.command(rich_help_panel=_DEVICES)(device_commands.devices)
 app.command(rich_help_panel=_DEVICES)(device_commands.doctor)
 app.command(rich_help_panel=_DEVICES)(device_commands.platforms)
-app.command(rich_help_panel=_SERVERS)(web_command.web)
+app.command(rich_help_panel=_SERVERS)(server_commands.web)
 app.add_typer(server_commands.app, name="daemon", rich_help_panel=_SERVERS)
 app.command(rich_help_panel=_SERVERS)(server_commands.mcp)
 app.command(rich_help_panel=_SERVERS)(server_commands.serve)
+app.command(rich_help_panel=_SERVERS)(terminal_commands.bridge)
+app.add_typer(fleet_commands.app, name="fleet", rich_help_panel=_SERVERS)
+app.add_typer(terminal_commands.app, name="terminal", rich_help_panel=_SERVERS)
 app.add_typer(policy_commands.app, name="policy", rich_help_panel=_SERVERS)
 app.add_typer(token_commands.app, name="token", rich_help_panel=_SERVERS)
 
@@ -92,8 +96,16 @@ def demo(
     web: Annotated[
         bool, typer.Option("--web", help="Let the agents work until Ctrl-C, and print the address of a web console.")
     ] = False,
+    fleet: Annotated[bool, typer.Option("--fleet", help="Kill a node of a fleet, and watch its console move.")] = False,
 ) -> None:
     """Watch two agents share the console of a simulated switch, or of a device."""
+    if fleet:
+        from .fleet_commands import require_extra
+
+        require_extra()
+        from .demo.fleet_demo import run_fleet
+
+        raise typer.Exit(run_fleet())
     from .demo import run, run_web, serve_switch
 
     if web:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import codecs
 import re
-import signal
 import termios
 import time
 from collections.abc import Coroutine
@@ -25,7 +24,7 @@ from ptyctl.daemon.client import RemoteController
 
 from .approval_text import asked_by, describe, remaining, text_lines, where
 from .approval_text import state as describe_state
-from .attach.local_terminal import LocalTerminal
+from .attach.local_terminal import LocalTerminal, terminal_signals
 from .client import without_none
 from .errors import format_error
 
@@ -403,16 +402,5 @@ async def run() -> None:
         with terminal:
             termios.tcflush(0, termios.TCIFLUSH)  # what was typed before the first request was shown answers none
             program = _Program(controller, terminal)
-            loop = asyncio.get_running_loop()
-            handlers = {
-                **dict.fromkeys((signal.SIGTERM, signal.SIGHUP, signal.SIGINT), program.quit),
-                signal.SIGWINCH: program.redraw,
-                signal.SIGCONT: program.resume,
-            }
-            for number, handler in handlers.items():
-                loop.add_signal_handler(number, handler)
-            try:
+            with terminal_signals(on_end=program.quit, on_resize=program.redraw, on_continue=program.resume):
                 await program.run()
-            finally:
-                for number in handlers:
-                    loop.remove_signal_handler(number)

@@ -8,15 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from ptyctl.api.operator import AuditRequest
+from ptyctl.api.operator import AuditReply, AuditRequest
+from ptyctl.core.sanitizer import escape_controls
 
 from .client import call_daemon, without_none
+from .errors import EXIT_NO_CONNECTION, print_message
 from .options import AsJson, parse_duration
 from .output import print_json, print_table, replace_controls
 
 app = typer.Typer(help="Show who did what, or verify the record.", invoke_without_command=True, no_args_is_help=False)
 
-#: Fields of a row with a column of their own; the others are listed in the last one.
+#: Fields of a row that have a column; the last column lists the others.
 _COLUMNS = ("ts", "event", "principal", "task", "device", "session_id")
 
 
@@ -32,7 +34,10 @@ def audit(
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="The newest of these rows.")] = 1000,
     as_json: AsJson = False,
 ) -> None:
-    """Show who did what: connections, opens and closes, locks, and each text that was typed."""
+    """Show who did what: connections, opens and closes, locks, and each text that was typed.
+
+    Exit code 6 if the rows of other nodes of a fleet are missing.
+    """
     if context.invoked_subcommand is not None:
         return
     fields = {
@@ -43,8 +48,10 @@ def audit(
     reply = call_daemon(lambda controller: controller.audit(request))
     if as_json:
         print_json(reply.payload())
-        return
-    print_table(("TIME", "EVENT", "PRINCIPAL", "TASK", "DEVICE", "SESSION", "DETAILS"), [_cells(row) for row in reply.rows])
+    else:
+        header = ("TIME", "EVENT", "PRINCIPAL", "TASK", "DEVICE", "SESSION", "DETAILS")
+        print_table(header, [_cells(row) for row in reply.rows])
+    _report_missing(reply)
 
 
 @app.command()
@@ -60,6 +67,15 @@ def verify(as_json: AsJson = False) -> None:
         typer.echo(f"{replace_controls(fault.file)}, line {fault.line}: {fault.why}; {reply.verified} rows before it fit")
     if reply.first_bad is not None:
         raise typer.Exit(1)
+    _report_missing(reply)
+
+
+def _report_missing(reply: AuditReply) -> None:
+    """Report that rows of other nodes of the fleet are missing."""
+    for notice in reply.notices or ():
+        print_message(escape_controls(notice))
+    if reply.notices:
+        raise typer.Exit(EXIT_NO_CONNECTION)
 
 
 def _age(text: str) -> int:

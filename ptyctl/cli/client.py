@@ -13,7 +13,7 @@ from ptyctl.daemon import control
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.runtime_dir import RuntimeDir
 
-from .names import MAX_CALL_MS, SESSION_ID, match_session
+from .names import MAX_CALL_MS, SESSION_ID, ListedSession, match_session
 
 T = TypeVar("T")
 
@@ -71,7 +71,9 @@ async def resolve_session(controller: Controller, name: str) -> str:
     if SESSION_ID.fullmatch(name):
         return name
     entries = (await session_action(controller, "list")).sessions or []
-    return match_session([(entry.session_id, entry.device_id, entry.device) for entry in entries], name)
+    return match_session(
+        [ListedSession(*(getattr(entry, field) for field in ListedSession._fields)) for entry in entries], name
+    )
 
 
 async def wait_for_lock(

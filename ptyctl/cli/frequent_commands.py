@@ -26,7 +26,7 @@ from .errors import (
     print_message,
     report_error,
 )
-from .names import MAX_CALL_MS, SESSION_ID, match_session, name_holder, resolve_task
+from .names import MAX_CALL_MS, SESSION_ID, ListedSession, match_session, name_holder, resolve_task
 from .output import format_size, print_json, print_text, progress, replace_controls
 
 _MAX_OUTPUT_BYTES = 4 << 20
@@ -119,8 +119,8 @@ def _session(name: str) -> Iterator[tuple[BlockingClient, str]]:
             yield client, name
             return
         entries = client.call("ptyctl_session", {"action": "list"}).get("sessions") or []
-        names = [(entry["session_id"], entry.get("device_id"), entry.get("device")) for entry in entries]
-        yield client, match_session(names, name)
+        sessions = [ListedSession(*map(entry.get, ListedSession._fields)) for entry in entries]
+        yield client, match_session(sessions, name)
 
 
 def _exec(name: str, command: str, timeout_s: float | None, task_id: str, as_json: bool) -> int:

@@ -196,7 +196,8 @@ def _print_log_line(line: LogLine, *, console: bool, as_json: bool) -> None:
 def _block_row(block: Block) -> tuple[str, ...]:
     started = time.strftime("%m-%d %H:%M:%S", time.localtime(block.ts_begin / 1000))
     duration = f"{(block.ts_end - block.ts_begin) / 1000:.1f} s" if block.ts_end is not None else ""
-    result = str(block.exit_code) if block.exit_code is not None else "device error" if block.error_hints else block.status
+    failed = "device error" if block.error_hints else block.refused or block.status
+    result = failed if block.exit_code is None else str(block.exit_code)
     return block.block_id, started, duration, result, block.cmd
 
 

@@ -9,7 +9,7 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from ptyctl.api import Controller
     from ptyctl.audit.audit_log import AuditLog
     from ptyctl.controller.tokens import Tokens
+    from ptyctl.core.limits import Limit
+    from ptyctl.daemon.main import JoinFleet
     from ptyctl.daemon.web_service import WebService
     from ptyctl.http.access import Exposure
     from ptyctl.mcp.tool import Tool
@@ -47,7 +49,7 @@ class McpTransport(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _HttpPlan:
-    """Listening socket, tokens and audit log for HTTP clients; `generated` is a new token that has to be shown."""
+    """Listening socket, tokens, limits and audit log for HTTP clients; `generated` is a new token that has to be shown."""
 
     listener: socket.socket
     audit_log: AuditLog
@@ -55,6 +57,7 @@ class _HttpPlan:
     tokens: Tokens
     generated: str | None
     exposure: Exposure
+    limits: Mapping[str, Limit]
 
     def __enter__(self) -> Self:
         return self
@@ -114,6 +117,7 @@ def run_with_daemon(
     exposure: Callable[[], Exposure],
     full_text: bool | None = None,
     system: bool = False,
+    fleet: JoinFleet | None = None,
 ) -> int:
     """Run the daemon in this process, and serve MCP and the web console over HTTP. Returns the exit code as `run` does.
 
@@ -122,6 +126,7 @@ def run_with_daemon(
     from ptyctl.daemon.main import run as run_daemon
     from ptyctl.http.access import AccessError
     from ptyctl.mcp.server import build_server
+    from ptyctl.mcp.terminal_tool import close_runtimes
 
     try:
         options = McpTransport.HTTP, listen, toolsets, token_file
@@ -136,10 +141,13 @@ def run_with_daemon(
         _announce(http)
         print_message(f"serving the web console at {http.url}/")
         build_mcp = partial(build_server, controller, tools, full_text=full_text)
-        await web.serve(http.listener, http.url, http.tokens, http.exposure, build_mcp)
+        try:
+            await web.serve(http.listener, http.url, http.tokens, http.exposure, build_mcp)
+        finally:
+            await close_runtimes(controller)
 
     with http:
-        return run_daemon(serve_clients, system=system)
+        return run_daemon(serve_clients, system=system, fleet=fleet)
 
 
 def _refuse(reason: str) -> int:
@@ -181,13 +189,15 @@ def _check_options(
         return tools, None
     exposure = exposure or access.NOT_EXPOSED
     address, token = access.parse_listen(listen, exposure), access.find_token(token_file, environment_token)
-    state_dir = load_settings().state_dir
+    settings = load_settings()
+    state_dir = settings.state_dir
     named = TokenFile(state_dir)
     generated = make_token() if generate and token is None and not named.load() else None
     tokens = Tokens(named, token or generated)
     listener = access.open_listener(address)
     url = exposure.url(access.Address(address.host, listener.getsockname()[1]))
-    return tools, _HttpPlan(listener, AuditLog(AuditFiles(state_dir / "audit")), url, tokens, generated, exposure)
+    audit_log, limits = AuditLog(AuditFiles(state_dir / "audit")), settings.limits.use
+    return tools, _HttpPlan(listener, audit_log, url, tokens, generated, exposure, limits)
 
 
 @asynccontextmanager
@@ -217,6 +227,7 @@ async def _serve(
 ) -> None:
     """Serve until a signal arrives, stdin ends or a transport fails, then close the controller."""
     from ptyctl.mcp.server import build_server
+    from ptyctl.mcp.terminal_tool import close_runtimes
     from ptyctl.stderr_log import log_to_stderr
 
     log_to_stderr()
@@ -228,12 +239,15 @@ async def _serve(
                 from ptyctl.mcp.http import serve_http
 
                 _announce(http)
-                services.append(serve_http(server, http.listener, http.tokens, http.audit_log.record))
+                services.append(serve_http(server, http.listener, http.tokens, http.audit_log.record, http.limits))
             if stdio:
                 from ptyctl.mcp.stdio import serve_stdio
 
                 services.append(serve_stdio(server))
-            await _run_until_first_ends(services)
+            try:
+                await _run_until_first_ends(services)
+            finally:
+                await close_runtimes(controller)
 
 
 def _announce(http: _HttpPlan) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from ptyctl.accounts import login_name
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, invalid
@@ -15,18 +16,34 @@ MAX_CALL_MS = 50_000
 SESSION_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")
 
 
-def match_session(sessions: Iterable[tuple[str | None, ...]], name: str) -> str:
+class ListedSession(NamedTuple):
+    """What a session of the list can be named by, and whether it has its console: fields of `SessionEntry`."""
+
+    session_id: str
+    device_id: str | None
+    device: str | None
+    session_type: str
+    state: str
+    unreachable_s: int | None
+
+    @property
+    def left_console(self) -> bool:
+        """Whether it is a console's session without a line, which keeps its name when the console moves to another node."""
+        return self.session_type == "console" and (self.state in ("eof", "lost") or self.unreachable_s is not None)
+
+
+def match_session(sessions: Iterable[ListedSession], name: str) -> str:
     """Return the id of the only session with this name, otherwise with this part of an id.
 
-    Args:
-        sessions: the id and the other names of each session.
+    The name of a console denotes the session that has its line, if there is one.
 
     Raises:
         PtyctlError: NOT_FOUND; INVALID_ARGUMENT if the name is ambiguous.
     """
-    known = [(names[0] or "", names) for names in sessions]
-    exact = [session_id for session_id, names in known if name in names]
-    ids = exact or [session_id for session_id, _ in known if name and name in session_id]
+    known = list(sessions)
+    exact = [session for session in known if name in (session.session_id, session.device_id, session.device)]
+    named = [session for session in exact if not session.left_console] or exact
+    ids = [session.session_id for session in named or known if named or (name and name in session.session_id)]
     if len(ids) > 1:
         raise invalid(f"{name} matches {len(ids)} sessions: {', '.join(ids)}", hint="give more of the id")
     if not ids:

@@ -38,6 +38,7 @@ _Console = Annotated[
     ),
 ]
 _Platform = Annotated[str | None, typer.Option(help="Device family; see: ptyctl platforms.")]
+_Node = Annotated[str | None, typer.Option("--node", metavar="NAME", help="In a fleet: the node that opens it.")]
 _Attach = Annotated[bool, typer.Option("--attach", help="Attach with the lock.")]
 _Lock = Annotated[bool, typer.Option("--lock", help="Take the lock.")]
 _Timeout = Annotated[
@@ -55,6 +56,7 @@ def local(
     term: _Term = "xterm-256color",
     console: _Console = None,
     platform: _Platform = None,
+    node: _Node = None,
     lock: _Lock = False,
     attach: _Attach = False,
     task: Task = None,
@@ -62,7 +64,7 @@ def local(
 ) -> None:
     """Open a shell or another program on this machine."""
     target = {"protocol": "local", "cwd": str(cwd.absolute()) if cwd else None, "command": command or None}
-    _open({**target, **_session_fields(cols, rows, term, console, platform)}, lock, attach, task, as_json)
+    _open({**target, **_session_fields(cols, rows, term, console, platform), "node": node}, lock, attach, task, as_json)
 
 
 @app.command()
@@ -82,6 +84,7 @@ def ssh(
     term: _Term = "xterm-256color",
     console: _Console = None,
     platform: _Platform = None,
+    node: _Node = None,
     connect_timeout: _Timeout = 15,
     lock: _Lock = False,
     attach: _Attach = False,
@@ -106,7 +109,7 @@ def ssh(
         "auth": auth or None,
         "ssh_options": without_none(options) or None,
     }
-    _open({**target, **_session_fields(cols, rows, term, console, platform)}, lock, attach, task, as_json)
+    _open({**target, **_session_fields(cols, rows, term, console, platform), "node": node}, lock, attach, task, as_json)
 
 
 @app.command()
@@ -117,6 +120,7 @@ def telnet(
     term: _Term = "xterm-256color",
     console: _Console = None,
     platform: _Platform = None,
+    node: _Node = None,
     connect_timeout: _Timeout = 15,
     lock: _Lock = False,
     attach: _Attach = False,
@@ -125,19 +129,20 @@ def telnet(
 ) -> None:
     """Open a host, device or console port over Telnet."""
     target = {"protocol": "telnet", **parse_address(address), **_timeouts(connect_timeout)}
-    _open({**target, **_session_fields(cols, rows, term, console, platform)}, lock, attach, task, as_json)
+    _open({**target, **_session_fields(cols, rows, term, console, platform), "node": node}, lock, attach, task, as_json)
 
 
 @app.command()
 def device(
     name: Annotated[str, typer.Argument(help="Name in devices.toml.")],
+    node: _Node = None,
     lock: _Lock = False,
     attach: _Attach = False,
     task: Task = None,
     as_json: AsJson = False,
 ) -> None:
     """Open a device of the inventory."""
-    _open({"device": name}, lock, attach, task, as_json)
+    _open({"device": name, "node": node}, lock, attach, task, as_json)
 
 
 def parse_address(address: str) -> dict[str, Any]:

@@ -1,22 +1,29 @@
-"""`ptyctl daemon`, `mcp` and `serve`: run and control the daemon, and serve MCP clients."""
+"""`ptyctl daemon`, `mcp`, `serve` and `web`: run and control the daemon, serve MCP clients, open the web console."""
 
 from __future__ import annotations
 
+import html
+import os
 import sys
+import webbrowser
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ptyctl.daemon import control
+from ptyctl.daemon.control import WEB, WEB_LISTEN, BlockingClient
 from ptyctl.daemon.runtime_dir import RuntimeDir
 
 from . import mcp_server
-from .errors import EXIT_NOT_FOUND
+from .errors import EXIT_NOT_FOUND, print_message
 from .mcp_server import DEFAULT_LISTEN, McpTransport
 from .options import AsJson
 from .output import print_json
+
+if TYPE_CHECKING:
+    from ptyctl.daemon.main import JoinFleet
 
 app = typer.Typer(no_args_is_help=False)
 
@@ -33,11 +40,20 @@ _FullText = Annotated[
 
 
 @app.callback(invoke_without_command=True)
-def run(context: typer.Context) -> None:
+def run(
+    context: typer.Context,
+    stdio_handshake: Annotated[
+        bool, typer.Option("--stdio-handshake", help="Serve the terminals to the program that has started this one.")
+    ] = False,
+) -> None:
     """Run the daemon that owns this user's sessions in the foreground, or control the running one.
 
     Commands that need the daemon start it.
     """
+    if stdio_handshake:
+        from ptyctl.daemon.stdio_runtime import run as run_stdio
+
+        raise typer.Exit(run_stdio())
     if context.invoked_subcommand is None:
         from ptyctl.daemon.main import run as run_daemon
 
@@ -127,6 +143,9 @@ def serve(
     system: Annotated[
         bool, typer.Option("--system", help="Serve the users of [access] in the configuration; HTTP only with --listen.")
     ] = False,
+    fleet: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Join a fleet as the node of this file, of ptyctl fleet init.")
+    ] = None,
 ) -> None:
     """Run the daemon in the foreground, and serve its sessions over HTTP: to MCP clients at /mcp, and in the web console.
 
@@ -137,11 +156,30 @@ def serve(
     if system and listen is None:
         from ptyctl.daemon.main import run as run_daemon
 
-        raise typer.Exit(run_daemon(system=True))
+        raise typer.Exit(run_daemon(system=True, fleet=_join(fleet)))
     listen = listen or DEFAULT_LISTEN
     exposure = partial(parse_exposure, tls_cert, tls_key, trusted_proxy or (), public_origin)
-    code = mcp_server.run_with_daemon(listen, toolsets, token_file, exposure=exposure, full_text=full_text, system=system)
+    joined = _join(fleet)
+    code = mcp_server.run_with_daemon(
+        listen, toolsets, token_file, exposure=exposure, full_text=full_text, system=system, fleet=joined
+    )
     raise typer.Exit(code)
+
+
+def _join(file: Path | None) -> JoinFleet | None:
+    """Return the membership of a node's file; without a file, nothing of the fleet is imported. Raises PtyctlError."""
+    if file is None:
+        return None
+    from .fleet_commands import read_credentials
+
+    credentials = read_credentials(file)
+    if credentials.role != "node":
+        from ptyctl.api.errors import invalid
+
+        raise invalid(f"{file} is the administrator's file", hint="start a node with its own file")
+    from ptyctl.fleet.node import Membership
+
+    return Membership(credentials)
 
 
 def _running(up: control.DaemonStatus) -> str:
@@ -150,3 +188,45 @@ def _running(up: control.DaemonStatus) -> str:
 
 def _ended(daemon: control.DaemonStatus | None) -> str:
     return f"stopped: process {daemon.pid}" if daemon else "the daemon was not up"
+
+
+#: Variables that show that a browser can open a window, or which one to use.
+_DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+_REDIRECT = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url={url}"><title>ptyctl</title>\n'
+
+
+def web(
+    listen: Annotated[str | None, typer.Option(help=f"HOST:PORT of the console, on loopback. Default: {WEB_LISTEN}.")] = None,
+    open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open a browser, or print the address.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Open the web console: see all terminals, decide about approvals, take over. Starts the daemon if it is not running.
+
+    The address logs in once, within a minute.
+    """
+    runtime_dir = RuntimeDir()
+    with BlockingClient(runtime_dir) as daemon:
+        reply = daemon.call(WEB, {} if listen is None else {"listen": listen})
+    url = f"{reply['url']}/#ticket={reply['ticket']}"
+    if as_json:
+        print_json({"url": url})
+        return
+    if listen is not None and not reply["opened"]:
+        print_message(f"the console listens at {reply['url']} already; to change that: ptyctl daemon restart")
+    if open_browser and any(os.environ.get(name) for name in _DISPLAYS) and _open(url, runtime_dir):
+        print_message("opened in a browser; if you do not see it, open this address:")
+    typer.echo(url)
+
+
+def _open(url: str, runtime_dir: RuntimeDir) -> bool:
+    """Open a browser. Returns whether there is one.
+
+    It gets a file that only the user can read: other users of the machine see a program's arguments, but not the ticket.
+    """
+    if runtime_dir.is_system:
+        return False
+    page = runtime_dir.path / "web.html"
+    page.unlink(missing_ok=True)
+    page.touch(0o600)
+    page.write_text(_REDIRECT.format(url=html.escape(url)))
+    return webbrowser.open(page.as_uri())

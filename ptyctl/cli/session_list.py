@@ -24,7 +24,10 @@ def print_sessions(*, include_ended: bool, as_json: bool) -> None:
     if entries is None:
         print("no daemon is running, so no session is open; ptyctl open starts one", file=sys.stderr)
     if entries or ended:
-        print_table(_HEADS, [_row(entry) for entry in [*(entries or []), *ended]])
+        rows = [*(entries or []), *ended]
+        of_fleet = any(entry.get("node") for entry in rows)
+        heads = (*_HEADS, "node") if of_fleet else _HEADS
+        print_table(heads, [(*_row(entry), _node(entry)) if of_fleet else _row(entry) for entry in rows])
         counts = f"{len(entries or [])} open, {len(ended)} ended" if include_ended else f"{len(entries or [])} open"
         print(f"{counts}, {format_size(total)} on disk")
         for entry in entries or []:
@@ -60,6 +63,12 @@ def _ended_sessions(open_ids: set[str]) -> list[dict[str, Any]]:
         for stored in stored_sessions(load_settings().state_dir / "sessions")
         if stored.session_id not in open_ids
     ]
+
+
+def _node(entry: dict[str, Any]) -> str:
+    """Return the node of a session of the fleet; nothing for this one."""
+    silent_s = entry.get("unreachable_s")
+    return f"{entry.get('node') or ''}{f' (unreachable for {silent_s} s)' if silent_s is not None else ''}"
 
 
 def _row(entry: dict[str, Any]) -> tuple[str, ...]:

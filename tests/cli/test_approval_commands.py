@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ from typing import Any
 import pytest
 
 from fixtures.daemons import daemon_folder
+from fixtures.servers.openssh import OpenSshServer, running_sshd
+from fixtures.servers.programs import require_program
 from fixtures.tmux.person import ENDED, RESTORED, Person
 from fixtures.tmux.server import running_tmux
 from ptyctl.controller.access import AccessController
@@ -186,9 +190,30 @@ def test_watch_without_terminal_is_refused(daemon: Daemon) -> None:
     assert (result.code, "needs a terminal" in result.err) == (2, True)
 
 
-def test_inbox_in_a_terminal_of_80x24(daemon: Daemon) -> None:
-    with running_tmux() as tmux:
-        person = Person(tmux, [*PROGRAM, "approvals", "--watch"], terminal_environment(), 80, 24)
+def over_ssh(sshd: OpenSshServer, command: Sequence[str]) -> list[str]:
+    """Return how to run a command on this machine over SSH, in a terminal and with the test's daemon."""
+    variables = [f"{name}={value}" for name, value in terminal_environment().items()]
+    options = (
+        "-tt",
+        "-F",
+        "none",
+        "-i",
+        str(sshd.key_path),
+        "-p",
+        str(sshd.port),
+        "-o",
+        f"UserKnownHostsFile={sshd.known_hosts}",
+    )
+    remote = shlex.join(["env", *variables, *command])
+    return [require_program("ssh", "openssh-client"), *options, f"{sshd.username}@{sshd.host}", remote]
+
+
+@pytest.mark.parametrize("is_remote", [False, True], ids=["terminal", "ssh"])
+def test_inbox_in_a_terminal_of_80x24(daemon: Daemon, is_remote: bool) -> None:
+    with running_tmux() as tmux, running_sshd() if is_remote else nullcontext() as sshd:
+        command = [*PROGRAM, "approvals", "--watch"]
+        arguments = command if sshd is None else over_ssh(sshd, command)
+        person = Person(tmux, arguments, terminal_environment(), 80, 24)
         person.sees("nothing waits for an approval")
         person.until(lambda rows: bool(daemon.call(lambda: daemon.controller.approval_requests.answerable)))
         first = daemon.ask()
@@ -213,7 +238,8 @@ def test_inbox_in_a_terminal_of_80x24(daemon: Daemon) -> None:
         assert second.comment == "not tonight"
         person.press("q")
         person.sees(ENDED)
-        person.sees(RESTORED)
+        if not is_remote:  # ssh prints a line behind it
+            person.sees(RESTORED)
 
 
 @pytest.fixture

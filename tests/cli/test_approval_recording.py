@@ -154,16 +154,20 @@ def _approve(person: Terminal) -> None:
 
 
 def missing_screens(recording: str, screens: Sequence[Shown]) -> list[Shown]:
-    """Return the screens that an asciicast does not show in this order."""
+    """Return the screens that an asciicast does not show in this order.
+
+    A recording keeps times of 50 ms, so that one event can show several screens.
+    """
     header, *events = map(json.loads, recording.splitlines())
     assert (header["version"], header["width"], header["height"]) == (2, COLS, ROWS)
     model = ScreenModel(COLS, ROWS, scrollback=0)
     missing = list(screens)
     for _, kind, data in events:
         assert kind == "o"
-        model.feed(data.encode())
-        while missing and missing[0].fits(model.snapshot().rows):
-            del missing[0]
+        for character in data:
+            model.feed(character.encode())
+            while missing and missing[0].fits(model.snapshot().rows):
+                del missing[0]
     return missing
 
 
@@ -178,6 +182,15 @@ def test_reload_is_held_declined_with_a_comment_and_approved_once(
     assert story.console.count("Proceed with reload?") == 1
     for recording in (story.recording, RECORDING.read_text()):
         assert missing_screens(recording, story.screens) == [], "write it again: python -m tests.cli.test_approval_recording"
+
+
+def test_screens_within_one_event_are_found_in_their_order() -> None:
+    header = json.dumps({"version": 2, "width": COLS, "height": ROWS})
+    recording = f"{header}\n" + json.dumps([0.0, "o", "first\x1b[2Jsecond\r\x1b[Kthird"])
+    first, second, third = Shown(("first",)), Shown(("second",), gone="first"), Shown(("third",), gone="second")
+    assert missing_screens(recording, (first, second, third)) == []
+    assert missing_screens(recording, (first, third, second)) == [second]
+    assert missing_screens(recording, (first, Shown(("fourth",)))) == [Shown(("fourth",))]
 
 
 def write_recording() -> None:

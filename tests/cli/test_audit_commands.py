@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from fixtures.daemons import end_daemon
+from ptyctl.api.operator import AuditReply
+from ptyctl.cli.audit_commands import _report_missing
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.cli.command_line import open_local, ptyctl
 
@@ -64,3 +67,11 @@ def test_changes_of_tokens_are_recorded(runtime_dir: RuntimeDir, tmp_path: Path)
     rows = audited("--since", "1h")
     changes = [(row["event"], row["token"]) for row in rows if "token" in row]
     assert changes == [("token_created", "night"), ("token_revoked", "night")]
+
+
+def test_reply_without_the_rows_of_other_nodes_is_reported_with_exit_code_6(capsys: pytest.CaptureFixture[str]) -> None:
+    _report_missing(AuditReply(rows=[]))
+    with pytest.raises(typer.Exit) as ended:
+        _report_missing(AuditReply(rows=[], notices=["those of b are missing"]))
+    assert ended.value.exit_code == 6
+    assert "those of b are missing" in capsys.readouterr().err

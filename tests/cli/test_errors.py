@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -160,32 +161,34 @@ def test_output_path_not_writable_is_reported(runtime_dir: RuntimeDir, tmp_path:
     assert daemon_pid(runtime_dir) is not None
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [("sessions", "--all", "--json"), ("log", "SESSION"), ("blocks", "SESSION"), ("export", "SESSION", "--text"), ("version",)],
-    ids=" ".join,
-)
-def test_broken_pipe_exits_with_141_and_no_message(runtime_dir: RuntimeDir, arguments: tuple[str, ...]) -> None:
+def test_broken_pipe_exits_with_141_and_no_message(runtime_dir: RuntimeDir) -> None:
     session_id = open_local(command=("--", "seq", "10000"))
     ptyctl("tail", "-f", session_id)
     program = "import sys; from ptyctl.cli import run; sys.stdin.read(); sys.exit(run(sys.argv[1:]))"
-    command = [sys.executable, "-c", program, *(session_id if word == "SESSION" else word for word in arguments)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        process.stdin.close()
-        assert process.stderr.read() == b""
-    assert process.returncode == EXIT_BROKEN_PIPE
+    commands = (
+        ("sessions", "--all", "--json"),
+        ("log", session_id),
+        ("blocks", session_id),
+        ("export", session_id, "--text"),
+        ("version",),
+    )
+    for arguments in commands:
+        command = [sys.executable, "-c", program, *arguments]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            assert process.stderr is not None
+            process.stdout.close()
+            process.stdin.close()
+            assert process.stderr.read() == b"", arguments
+        assert process.returncode == EXIT_BROKEN_PIPE, arguments
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-@pytest.mark.parametrize("command", ["open local -- cat", "sessions", "mcp"])
-def test_closed_standard_files_are_tolerated(runtime_dir: RuntimeDir, command: str, closed: str) -> None:
+def test_closed_standard_files_are_tolerated(runtime_dir: RuntimeDir) -> None:
     """Some service managers start programs without standard files."""
     start_daemon(runtime_dir)
-    program = f"exec {sys.executable} -c 'from ptyctl.cli import main; main()' {command} {closed}"
-    done = subprocess.run(["sh", "-c", program], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0
-    assert "Traceback" not in done.stderr
+    for command, closed in product(("open local -- cat", "sessions", "mcp"), ("<&-", ">&-", "2>&-", "<&- >&- 2>&-")):
+        program = f"exec {sys.executable} -c 'from ptyctl.cli import main; main()' {command} {closed}"
+        done = subprocess.run(["sh", "-c", program], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, (command, closed)
+        assert "Traceback" not in done.stderr, (command, closed)
