@@ -29,7 +29,7 @@ def _show(text: Callable[[SimulatedDevice, float], str]) -> CommandHandler:
 
 
 def _enable(console: DeviceConsole, _: Arguments) -> str | None:
-    secret, failures = console.device.account.enable_secret, 0
+    secret, failures = console.device.enable_secret, 0
 
     def ask() -> None:
         console.ask_line("Password: ", check, console.finish, view=console.login_style.password_view)
@@ -209,7 +209,7 @@ def _no_hostname(console: DeviceConsole, _: Arguments) -> str:
 
 
 def _interface(console: DeviceConsole, arguments: Arguments) -> str:
-    interface = console.device.running.find_interface("".join(arguments.texts))
+    interface = console.running.find_interface("".join(arguments.texts))
     if interface is None:
         raise InvalidInput(arguments.offsets[-1])
     console.enter_mode(CommandMode.CONFIG_IF, interface.name)
@@ -218,18 +218,18 @@ def _interface(console: DeviceConsole, arguments: Arguments) -> str:
 
 def _vlan(console: DeviceConsole, arguments: Arguments) -> str:
     number = int(arguments.texts[0])
-    console.device.running.vlans.setdefault(number, f"VLAN{number:04}")
+    console.running.vlans.setdefault(number, f"VLAN{number:04}")
     console.enter_mode(CommandMode.CONFIG_VLAN, str(number))
     return ""
 
 
 def _no_vlan(console: DeviceConsole, arguments: Arguments) -> str:
-    console.device.running.vlans.pop(int(arguments.texts[0]), None)
+    console.running.vlans.pop(int(arguments.texts[0]), None)
     return ""
 
 
 def _vlan_name(console: DeviceConsole, arguments: Arguments) -> str:
-    console.device.running.vlans[int(console.subject)] = arguments.texts[0]
+    console.running.vlans[int(console.subject)] = arguments.texts[0]
     return ""
 
 
@@ -256,7 +256,7 @@ def _do(console: DeviceConsole, arguments: Arguments) -> str | None:
 
 def _change(console: DeviceConsole, **values: Any) -> None:
     """Change fields of the interface that is being configured."""
-    interfaces = console.device.running.interfaces
+    interfaces = console.running.interfaces
     interfaces[console.subject] = replace(interfaces[console.subject], **values)
 
 
@@ -270,9 +270,9 @@ def _set(**values: Any) -> CommandHandler:
 
 def _set_shutdown(down: bool) -> CommandHandler:
     def run(console: DeviceConsole, _: Arguments) -> str:
-        if console.device.running.interfaces[console.subject].shutdown != down:
+        if console.running.interfaces[console.subject].shutdown != down:
             _change(console, shutdown=down)
-            interface = console.device.running.interfaces[console.subject]
+            interface = console.running.interfaces[console.subject]
             state = "administratively down" if down else "up" if interface.up else "down"
             facility = "%LINK-5-CHANGED" if down else "%LINK-3-UPDOWN"
             console.log(f"{facility}: Interface {interface.name}, changed state to {state}")
@@ -292,7 +292,7 @@ def _access_vlan(console: DeviceConsole, arguments: Arguments) -> str:
 
 
 def _address(console: DeviceConsole, arguments: Arguments) -> str:
-    if console.device.running.interfaces[console.subject].is_port:
+    if console.running.interfaces[console.subject].is_port:
         raise InvalidInput(arguments.offsets[0])
     address, mask = arguments.texts
     try:

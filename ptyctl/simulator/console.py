@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from .cli_grammar import Arguments, CommandError, CommandSet
-from .device import SimulatedDevice
+from .device import RunningConfig, SimulatedDevice
 from .line_editor import Key, repaint
 from .login_dialog import IOS_LOGIN, DeviceLogin, LoginStyle
 from .pager import PAGER_STYLES
@@ -96,6 +96,11 @@ class DeviceConsole(DeviceTerminal):
     @property
     def is_console_line(self) -> bool:
         return self.name.startswith("con")
+
+    @property
+    def running(self) -> RunningConfig:
+        """The running configuration of the switch."""
+        return self.device.running
 
     @property
     def command_set(self) -> CommandSet[CommandHandler]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -177,6 +178,14 @@ class SimulatedDevice:
         self.running.hostname = hostname
 
     @property
+    def enable_secret(self) -> str | None:
+        return self.account.enable_secret
+
+    def interfaces(self) -> Iterable[SwitchInterface]:
+        """Return the interfaces of the running configuration."""
+        return self.running.interfaces.values()
+
+    @property
     def modified(self) -> bool:
         """Whether the running configuration differs from the saved one."""
         return self.running != self.startup
@@ -223,7 +232,7 @@ class SimulatedDevice:
             ValueError: not an IPv4 address.
         """
         target = IPv4Address(address)
-        up = [interface for interface in self.running.interfaces.values() if interface.address and interface.up]
+        up = [interface for interface in self.interfaces() if interface.address and interface.up]
         return any(target in IPv4Interface(f"{own.address}/{own.mask}").network for own in up)
 
     def _record_restart(self, now: float) -> None:

@@ -144,7 +144,7 @@ class Quirks:
                 raise ValueError(f"{name} must not be negative: 0 turns it off")
 
     def enabled(self) -> dict[str, QuirkValue]:
-        """Return the enabled quirks and their values, in the order in which they apply."""
+        """Return the enabled quirks and their values, in the order of their application."""
         return {quirk.name: value for quirk in fields(self) if (value := getattr(self, quirk.name))}
 
 

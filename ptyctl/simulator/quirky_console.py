@@ -15,7 +15,7 @@ from .terminal import DropConnection
 #: Screen height where the window size is unknown.
 DEFAULT_ROWS = 24
 
-#: Columns by which `echo_wraps` shifts the line.
+#: Number of columns that `echo_wraps` shifts the line.
 SHIFT = 10
 
 #: Outputs with fewer lines are not interrupted by `output_gaps`.

@@ -66,14 +66,14 @@ def startup_config(device: SimulatedDevice, now: float) -> str:
 
 def interfaces_status(device: SimulatedDevice, now: float) -> str:
     heading = "\nPort      Name               Status       Vlan       Duplex  Speed Type\n"
-    ports = (interface for interface in device.running.interfaces.values() if interface.is_port)
+    ports = (interface for interface in device.interfaces() if interface.is_port)
     return heading + "".join(_status_row(port) for port in ports)
 
 
 def ip_interface_brief(device: SimulatedDevice, now: float) -> str:
     heading = "Interface              IP-Address      OK? Method Status                Protocol\n"
     # Virtual interfaces come first.
-    interfaces = sorted(device.running.interfaces.values(), key=lambda interface: interface.is_port)
+    interfaces = sorted(device.interfaces(), key=lambda interface: interface.is_port)
     return heading + "".join(_address_row(interface) for interface in interfaces)
 
 

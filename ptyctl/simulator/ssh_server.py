@@ -35,7 +35,7 @@ class SshServerSession(asyncssh.SSHServerSession[bytes]):
         self._line = self._lines.open(str(self._connection.get_extra_info("username")))
 
     def pty_requested(self, term_type: str, term_size: tuple[int, int, int, int], term_modes: object) -> bool:
-        self._line.console.resize(*term_size[:2])
+        self._line.resize(*term_size[:2])
         return True
 
     def shell_requested(self) -> bool:
@@ -52,7 +52,7 @@ class SshServerSession(asyncssh.SSHServerSession[bytes]):
         return True
 
     def terminal_size_changed(self, width: int, height: int, pixwidth: int, pixheight: int) -> None:
-        self._line.console.resize(width, height)
+        self._line.resize(width, height)
 
     def pause_writing(self) -> None:
         self._line.pause_output(self)

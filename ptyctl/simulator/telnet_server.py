@@ -173,7 +173,7 @@ class TelnetServerConnection(asyncio.Protocol):
         self._transport.abort()
 
     def _resize(self, cols: int, rows: int) -> None:
-        self._line.console.resize(cols, rows)
+        self._line.resize(cols, rows)
 
 
 @asynccontextmanager

@@ -120,6 +120,10 @@ class LineDriver:
         if self._input_handle is None:
             self._process_input()
 
+    def resize(self, cols: int, rows: int) -> None:
+        """Set the window size; 0 means unknown (RFC 1073)."""
+        self.console.resize(cols, rows)
+
     def show_syslog(self, line: str) -> None:
         self._perform(self.console.show_syslog(line, self._clock()))
 
