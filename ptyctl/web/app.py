@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
@@ -18,25 +19,25 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
-from ptyctl.audit.limited_rows import LimitedRows
-from ptyctl.controller.tokens import DEFAULT, Token, Tokens
+from ptyctl.audit.audit_log import LimitedRows
+from ptyctl.controller.tokens import Token, Tokens
 from ptyctl.core.limits import LIMITS, Limit
 from ptyctl.core.principal import Principal
-from ptyctl.http.bearer import BearerTokens, Record
+from ptyctl.http.bearer import BearerTokens, Record, TokenRefusedError
 from ptyctl.http.connection_limits import abort_connection
+from ptyctl.http.guess_limit import GuessLimit
 from ptyctl.http.origins import Origins
 from ptyctl.version import __version__
 
 from . import downloads
 from .calls import call, read_json
-from .errors import RefusedError, error_response, json_response, on_error
-from .security import COOKIE, FailureLimit, RequestGuard, set_cookie, with_security_headers
+from .errors import RefusedError, error_response, json_response, not_logged_in, on_error, token_refused
+from .security import COOKIE, RequestGuard, set_cookie, with_security_headers
 from .sessions import WebSession, WebSessions
 from .static_files import StaticFiles
-from .stream.endpoint import serve_stream
+from .stream.endpoint import serve_stream as serve_console
+from .stream.topics import TASK_ID
 
-#: The task of a page's calls, so that two tabs of one person share a lock.
-TASK_ID = "web"
 #: How often the login of an open WebSocket or a download is checked (seconds).
 RECHECK_S = 1.0
 _MAX_LOGIN_BYTES = 4096
@@ -75,31 +76,37 @@ class WebApp:
         origins: Origins | None = None,
         limits: Mapping[str, Limit] = LIMITS,
         *,
-        serve_stream: ServeStream = serve_stream,
+        guesses: GuessLimit | None = None,
+        serve_stream: ServeStream | None = None,
     ) -> None:
         """Create the application.
 
         Args:
             record: adds rows to the audit log.
             origins: the addresses at which browsers reach it.
-            limits: those of each client, which is a principal here.
-            serve_stream: serves a WebSocket, whose client is set as the current one, until it ends.
+            limits: the named limits. Each client is a principal here.
+            guesses: counts wrong tokens and tickets; shared with other servers of the same tokens.
+            serve_stream: serves a WebSocket, whose client is set as the current one, until it ends; by default that of the
+                console.
         """
         self._controller = controller
-        self._tokens = BearerTokens(tokens, record)
-        self._sessions = WebSessions(self._tokens.accepts)
+        self._tokens = BearerTokens(tokens, record, guesses)
+        self._sessions = WebSessions(self._tokens.accepts, limits)
         self._guard = RequestGuard(origins or Origins(), self._tokens, self._sessions)
-        self._failures = FailureLimit()
         self._record = record
         self._limits = limits
         #: The rows for the logins and logouts of each principal.
         self._rows: dict[tuple[str, str], LimitedRows] = {}
-        self._serve_stream = serve_stream
+        self._serve_stream = serve_stream or partial(serve_console, limit=limits["max_socket_subscriptions"])
         self._app = Starlette(routes=self._routes(), exception_handlers={PtyctlError: on_error, HTTPException: _on_http_error})
 
     def mint_ticket(self, principal: Principal) -> str:
         """Return a ticket that logs in as a principal, once and within a minute."""
         return self._sessions.mint_ticket(principal)
+
+    def limits_in_use(self) -> dict[str, int]:
+        """Return how many logins and tickets there are, by the names of their limits."""
+        return self._sessions.limits_in_use()
 
     def close(self) -> None:
         """End the logins, and record what the last minute has left out."""
@@ -145,15 +152,19 @@ class WebApp:
         """Exchange a ticket or a token for a cookie."""
         self._guard.check_origin(request, request.state.target)
         address = _address(request)
+        body = await read_json(request, _MAX_LOGIN_BYTES, LOGIN_BODY_TIMEOUT_S)
         token = None
-        match await read_json(request, _MAX_LOGIN_BYTES, LOGIN_BODY_TIMEOUT_S):
-            case {"ticket": str(ticket), **rest} if not rest:
-                by, principal = "ticket", self._redeem(ticket, address)
-            case {"token": str(text), **rest} if not rest:
-                token = self._find_token(text, address)
-                by, principal = "token", token.principal
-            case _:
-                raise invalid("give a ticket or a token, as text")
+        try:
+            match body:
+                case {"ticket": str(ticket), **rest} if not rest:
+                    by, principal = "ticket", self._redeem(ticket, address)
+                case {"token": str(text), **rest} if not rest:
+                    token = self._find_token(text, address)
+                    by, principal = "token", token.principal
+                case _:
+                    raise invalid("give a ticket or a token, as text")
+        except TokenRefusedError as error:
+            raise token_refused(error) from None
         cookie, session = self._sessions.create(principal, token)
         self._record_login("connect", principal, by=by, address=address)
         response = json_response(_describe(session))
@@ -168,17 +179,14 @@ class WebApp:
         """Return whose ticket it is. A valid one is accepted also after failures: it cannot be guessed."""
         principal = self._sessions.redeem(ticket)
         if principal is None:
-            self._tokens.refuse("unknown, used or expired ticket", address=address)
-            raise self._failures.failed(address)
+            self._tokens.count_guess("unknown, used or expired ticket", address)
+            raise not_logged_in()
         return principal
 
     def _find_token(self, text: str, address: str) -> Token:
-        """Return the token with this text. After too many failures `default`, which may be a chosen word, is not accepted."""
-        token = self._tokens.find(text, address=address)
+        token = self._tokens.find(text, address)
         if token is None:
-            raise self._failures.failed(address)
-        if token.principal.name == DEFAULT:
-            self._failures.check(address)
+            raise not_logged_in()
         return token
 
     async def _logout(self, request: Request) -> Response:

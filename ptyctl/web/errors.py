@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.core import json_lines
+from ptyctl.http.bearer import TokenRefusedError
 
 _STATUS = {
     ErrorCode.INVALID_ARGUMENT: 400,
@@ -22,6 +23,8 @@ _STATUS = {
 }
 #: The status of all other codes: the request is valid, and the session or the far end is not in the state for it.
 _CONFLICT = 409
+_NOT_LOGGED_IN = "not logged in, or the login has ended"
+_LOGIN_HINT = "open the console with: ptyctl web; or log in with a token"
 
 
 class RefusedError(PtyctlError):
@@ -41,15 +44,16 @@ class RefusedError(PtyctlError):
         self.headers = headers
 
 
-def not_logged_in(challenge: str | None = None) -> RefusedError:
+def not_logged_in() -> RefusedError:
     """Return the error of a request without a valid login."""
-    return RefusedError(
-        401,
-        ErrorCode.AUTH_FAILED,
-        "not logged in, or the login has ended",
-        hint="open the console with: ptyctl web; or log in with a token",
-        headers={"WWW-Authenticate": challenge} if challenge else None,
-    )
+    return RefusedError(401, ErrorCode.AUTH_FAILED, _NOT_LOGGED_IN, hint=_LOGIN_HINT)
+
+
+def token_refused(error: TokenRefusedError) -> RefusedError:
+    """Return the error of a request with a token or a ticket that was refused."""
+    if error.status == 429:
+        return RefusedError(429, ErrorCode.LIMIT_EXCEEDED, str(error), hint="wait, or run: ptyctl web", headers=error.headers)
+    return RefusedError(error.status, ErrorCode.AUTH_FAILED, _NOT_LOGGED_IN, hint=_LOGIN_HINT, headers=error.headers)
 
 
 def error_response(error: PtyctlError) -> Response:

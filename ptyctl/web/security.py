@@ -7,7 +7,6 @@ browser sends for pages of other ports of the same host too, a POST also needs t
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -22,16 +21,11 @@ from ptyctl.http.connection_limits import SEEN
 from ptyctl.http.origins import Origin, Origins
 from ptyctl.session.clients import serving
 
-from .errors import RefusedError, not_logged_in
+from .errors import RefusedError, not_logged_in, token_refused
 from .sessions import SESSION_LIFETIME_S, WebSession, WebSessions, is_equal
 
 COOKIE = "ptyctl_session"
 CSRF_HEADER = "X-Ptyctl-CSRF"
-#: Failed logins of one address in this time (seconds).
-MAX_FAILURES = 10
-FAILURE_PERIOD_S = 60.0
-#: Addresses whose failed logins are counted.
-_MAX_ADDRESSES = 1000
 _NONCE_BYTES = 16
 #: Key of the nonce in the state of a request.
 _NONCE = "csp_nonce"
@@ -55,7 +49,7 @@ def nonce_of(scope: Scope) -> str:
 
 
 def with_security_headers(scope: Scope, send: Send) -> Send:
-    """Return a `send` that adds the headers to the response of a request. A response is not cached unless it says so."""
+    """Return a `send` that adds the headers to the response of a request. Without Cache-Control, it is not cached."""
     nonce = secrets.token_urlsafe(_NONCE_BYTES)
     scope.setdefault("state", {})[_NONCE] = nonce
 
@@ -113,7 +107,7 @@ class RequestGuard:
             try:
                 token = self._tokens.authenticate(connection.headers, connection.scope)
             except TokenRefusedError as error:
-                raise not_logged_in(error.challenge) from None
+                raise token_refused(error) from None
             of_token = self._sessions.of_token(token)
             with serving(of_token.client):
                 yield of_token
@@ -138,36 +132,3 @@ class RequestGuard:
     def _refuse(self, why: str) -> RefusedError:
         self._tokens.refuse(why)
         return RefusedError(403, ErrorCode.FORBIDDEN, f"the request is refused: {why}")
-
-
-class FailureLimit:
-    """Counts the failed logins of each address."""
-
-    def __init__(self) -> None:
-        #: Begin of the period and number of failures.
-        self._failures: dict[str, tuple[float, int]] = {}
-
-    def check(self, address: str) -> None:
-        """Raise RefusedError (429) if an address has failed too often."""
-        begin, count = self._failures.get(address, (0.0, 0))
-        wait_s = begin + FAILURE_PERIOD_S - time.monotonic()
-        if count >= MAX_FAILURES and wait_s > 0:
-            raise RefusedError(
-                429,
-                ErrorCode.LIMIT_EXCEEDED,
-                f"too many failed logins from {address}",
-                hint=f"wait {wait_s:.0f} s, or run: ptyctl web",
-                headers={"Retry-After": str(int(wait_s) + 1)},
-            )
-
-    def failed(self, address: str) -> RefusedError:
-        """Count a failed login, and return its error. Raises RefusedError (429) if there were too many before."""
-        self.check(address)
-        now = time.monotonic()
-        begin, count = self._failures.pop(address, (now, 0))
-        if now - begin > FAILURE_PERIOD_S:
-            begin, count = now, 0
-        if len(self._failures) >= _MAX_ADDRESSES:
-            del self._failures[next(iter(self._failures))]
-        self._failures[address] = begin, count + 1
-        return not_logged_in()

@@ -9,10 +9,11 @@ import hashlib
 import hmac
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from weakref import WeakValueDictionary
 
 from ptyctl.controller.tokens import Token
+from ptyctl.core.limits import LIMITS, Limit
 from ptyctl.core.principal import Principal
 from ptyctl.session.clients import Client
 
@@ -20,10 +21,6 @@ from ptyctl.session.clients import Client
 SECRET_BYTES = 32
 TICKET_LIFETIME_S = 60
 SESSION_LIFETIME_S = 12 * 60 * 60
-#: Of more tickets or sessions the oldest one ends.
-MAX_TICKETS = 100
-MAX_SESSIONS = 1000
-MAX_PRINCIPAL_SESSIONS = 50
 
 
 class WebSession:
@@ -50,25 +47,37 @@ class WebSession:
         return not self._has_ended and _now() < self._expires_at and (self._token is None or accepts(self._token))
 
     def end(self) -> None:
-        """End it, before its time."""
+        """End the session before it expires."""
         self._has_ended = True
 
 
 class WebSessions:
     """The tickets and web sessions of a server."""
 
-    def __init__(self, accepts: Callable[[Token], bool]) -> None:
-        """Create it. `accepts` returns whether a token is still valid: with it, its sessions end."""
+    def __init__(self, accepts: Callable[[Token], bool], limits: Mapping[str, Limit] = LIMITS) -> None:
+        """Create it.
+
+        Args:
+            accepts: returns whether a token is still valid: with it, its sessions end.
+            limits: the named limits. Of more tickets or sessions the oldest one ends.
+        """
         self._accepts = accepts
+        self._limit, self._total_limit = limits["max_principal_logins"], limits["max_web_logins"]
+        self._ticket_limit = limits["max_web_tickets"]
         #: By the hash of the ticket or of the cookie, in the order of their creation.
         self._tickets: dict[str, tuple[Principal, float]] = {}
         self._sessions: dict[str, WebSession] = {}
         #: Kept by sessions of the console, and by those that they opened.
         self._clients: WeakValueDictionary[Principal, Client] = WeakValueDictionary()
 
+    def limits_in_use(self) -> dict[str, int]:
+        """Return how many tickets and sessions there are, by the names of their limits."""
+        tickets = sum(_now() < expires_at for _, expires_at in self._tickets.values())
+        return {self._ticket_limit.name: tickets, self._total_limit.name: len(self._sessions)}
+
     def mint_ticket(self, principal: Principal) -> str:
         """Return a ticket that logs in once, within a minute."""
-        while len(self._tickets) >= MAX_TICKETS:
+        while len(self._tickets) >= self._ticket_limit.maximum:
             del self._tickets[next(iter(self._tickets))]
         ticket = secrets.token_urlsafe(SECRET_BYTES)
         self._tickets[_digest(ticket)] = principal, _now() + TICKET_LIFETIME_S
@@ -85,14 +94,15 @@ class WebSessions:
             if not session.is_valid(self._accepts):
                 self._end(key)
         own = [key for key, session in self._sessions.items() if session.principal.name == principal.name]
-        if len(own) >= MAX_PRINCIPAL_SESSIONS:
+        if len(own) >= self._limit.maximum:
             self._end(own[0])
-        while len(self._sessions) >= MAX_SESSIONS:
+        while len(self._sessions) >= self._total_limit.maximum:
             self._end(next(iter(self._sessions)))
         cookie = secrets.token_urlsafe(SECRET_BYTES)
         client, csrf = self._client(principal), secrets.token_urlsafe(SECRET_BYTES)
         session = WebSession(client, token, _now() + SESSION_LIFETIME_S, csrf=csrf)
         self._sessions[_digest(cookie)] = session
+        client.counter(self._limit).in_use += 1
         return cookie, session
 
     def of_token(self, token: Token) -> WebSession:
@@ -121,7 +131,9 @@ class WebSessions:
             client.leave()
 
     def _end(self, key: str) -> None:
-        self._sessions.pop(key).end()
+        session = self._sessions.pop(key)
+        session.end()
+        session.client.counter(self._limit).in_use -= 1
 
     def _client(self, principal: Principal) -> Client:
         return self._clients.setdefault(principal, Client(principal))

@@ -24,7 +24,6 @@ from ptyctl.http.connection_limits import ConnectionLimits
 from ptyctl.http.origins import Origins
 from ptyctl.http.server import serve
 from ptyctl.web.app import ServeStream, WebApp
-from ptyctl.web.stream.endpoint import serve_stream
 
 PATIENCE_S = 60
 ALICE = Principal("alice", Kind.PERSON, Role.ADMIN)
@@ -67,12 +66,13 @@ async def console(
     folder: Path,
     *,
     exposure: Exposure = NOT_EXPOSED,
-    serve_stream: ServeStream = serve_stream,
+    serve_stream: ServeStream | None = None,
     limits: Mapping[str, int] | None = None,
 ) -> AsyncIterator[Console]:
     """Serve a console on a free port of 127.0.0.1, with these limits instead of the default ones."""
     async with LocalController(Settings(state_dir=folder / "state", **dict(limits or {}))) as controller:
-        listener, connections, token_file = open_listener(Address("127.0.0.1", 0)), ConnectionLimits(), TokenFile(folder)
+        listener, token_file = open_listener(Address("127.0.0.1", 0)), TokenFile(folder)
+        connections = ConnectionLimits(controller.settings.limits.use["max_http_connections"])
         rows: list[dict[str, Any]] = []
 
         def record(event: str, **fields: object) -> None:

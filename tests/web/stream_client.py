@@ -19,6 +19,7 @@ from starlette.websockets import WebSocket
 from websockets.asyncio.client import ClientConnection, connect
 
 from ptyctl.api import Controller, PtyctlError
+from ptyctl.core.limits import LIMITS, Limit
 from ptyctl.core.principal import Principal
 from ptyctl.core.screen import ScreenModel
 from ptyctl.session.clients import serving_connection, user
@@ -34,6 +35,7 @@ async def stream_server(
     controller: Controller,
     *,
     principal: Principal | None = None,
+    limit: Limit = LIMITS["max_socket_subscriptions"],
     routes: tuple[Route, ...] = (),
     on_error: Callable[[Request, Exception], Awaitable[Response]] | None = None,
 ) -> AsyncIterator[str]:
@@ -41,7 +43,7 @@ async def stream_server(
 
     async def endpoint(websocket: WebSocket) -> None:
         with serving_connection(principal or user()):
-            await serve_stream(websocket, controller)
+            await serve_stream(websocket, controller, limit)
 
     handlers: dict[Any, Any] = {} if on_error is None else {PtyctlError: on_error}
     app = Starlette(routes=[WebSocketRoute("/api/stream", endpoint), *routes], exception_handlers=handlers)

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from ptyctl.core.limits import LIMITS
 from ptyctl.core.principal import Kind, Principal, Role
-from ptyctl.http import connection_limits
-from ptyctl.web import app, security, sessions
+from ptyctl.http import guess_limit
+from ptyctl.web import app, sessions
 from ptyctl.web.sessions import WebSessions
 from tests.web.console import ALICE, PATIENCE_S, Console, console, error_code
 
@@ -90,6 +91,19 @@ async def test_bearer_token_needs_no_login(tmp_path: Path) -> None:
             assert (reply.status_code, reply.headers["www-authenticate"].split()[0]) == (401, "Bearer")
 
 
+async def test_wrong_tokens_of_requests_and_logins_count_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guess_limit, "GUESS_PERIOD_S", 3600)
+    async with console(tmp_path) as server, server.client() as client:
+        for _ in range(5):
+            assert (await client.get("/api/me", headers={"Authorization": "Bearer x"})).status_code == 401
+            assert (await client.post("/api/login", json={"token": "x"})).status_code == 401
+        reply = await client.get("/api/me", headers={"Authorization": "Bearer x"})
+        assert (reply.status_code, error_code(reply)) == (429, "LIMIT_EXCEEDED")
+        assert int(reply.headers["retry-after"]) > 0
+        token = server.token_file.create(CAROL, None)
+        assert (await client.get("/api/me", headers={"Authorization": f"Bearer {token}"})).status_code == 200
+
+
 async def test_logout_ends_the_login_and_removes_the_cookie(tmp_path: Path) -> None:
     async with console(tmp_path) as server, server.browser() as browser:
         stolen = browser.cookies["ptyctl_session"]
@@ -109,8 +123,8 @@ async def test_login_with_invalid_body_is_refused(tmp_path: Path, body: str) -> 
 
 @pytest.mark.parametrize("field", ["ticket", "token"])
 async def test_failed_logins_are_limited_and_recorded(tmp_path: Path, field: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ptyctl.audit.limited_rows.PERIOD_S", 3600)
-    monkeypatch.setattr(security, "FAILURE_PERIOD_S", 3600)
+    monkeypatch.setattr("ptyctl.audit.audit_log.PERIOD_S", 3600)
+    monkeypatch.setattr(guess_limit, "GUESS_PERIOD_S", 3600)
     async with console(tmp_path) as server, server.client() as client:
         token = server.token_file.create(CAROL, None)
         guesses = [await client.post("/api/login", json={field: f"guess-{number}"}) for number in range(13)]
@@ -124,14 +138,16 @@ async def test_failed_logins_are_limited_and_recorded(tmp_path: Path, field: str
         assert not [row for row in server.rows if "guess" in str(row)]
 
 
-def test_oldest_ticket_and_session_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "MAX_TICKETS", 2)
-    monkeypatch.setattr(sessions, "MAX_SESSIONS", 2)
-    web_sessions = WebSessions(lambda token: True)
+def test_oldest_ticket_and_session_make_room() -> None:
+    limits = {name: limit._replace(maximum=2) for name, limit in LIMITS.items()}
+    limits["max_principal_logins"] = LIMITS["max_principal_logins"]
+    web_sessions = WebSessions(lambda token: True, limits)
     tickets = [web_sessions.mint_ticket(ALICE) for _ in range(3)]
     assert [web_sessions.redeem(ticket) for ticket in tickets] == [None, ALICE, ALICE]
+    web_sessions.mint_ticket(ALICE)
     cookies = [web_sessions.create(ALICE)[0] for _ in range(3)]
     assert [web_sessions.find(cookie) is not None for cookie in cookies] == [False, True, True]
+    assert web_sessions.limits_in_use() == {"max_web_tickets": 1, "max_web_logins": 2}
 
 
 @pytest.mark.parametrize("field", ["ticket", "token"])
@@ -141,15 +157,17 @@ async def test_login_with_lone_surrogate_fails(tmp_path: Path, field: str) -> No
         assert [reply.status_code for reply in guesses] == 10 * [401] + [429]
 
 
-async def test_logins_of_one_principal_end_only_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "MAX_PRINCIPAL_SESSIONS", 3)
-    monkeypatch.setattr("ptyctl.audit.limited_rows.PERIOD_S", 3600)
-    async with console(tmp_path) as server, server.browser() as other:
+async def test_logins_of_one_principal_are_limited_and_end_only_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ptyctl.audit.audit_log.PERIOD_S", 3600)
+    async with console(tmp_path, limits={"max_principal_logins": 3}) as server, server.browser() as other:
         body = {"token": server.token_file.create(CAROL, None)}
         async with server.browser(body) as oldest, server.client() as client:
             for _ in range(25):
                 assert (await client.post("/api/login", json=body)).status_code == 200
             assert [(await browser.get("/api/me")).status_code for browser in (oldest, client, other)] == [401, 200, 200]
+            assert server.controller.limits_in_use()["max_principal_logins"] == 3
         assert len([row for row in server.rows if row["principal"] == "carol"]) == 20
 
 
@@ -169,9 +187,8 @@ async def test_login_that_is_not_finished_is_disconnected(tmp_path: Path, monkey
 
 
 async def test_unfinished_logins_make_room_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_limits, "MAX_CONNECTIONS", 4)
     monkeypatch.setattr(app, "LOGIN_BODY_TIMEOUT_S", 3600)
-    async with console(tmp_path) as server, AsyncExitStack() as closing:
+    async with console(tmp_path, limits={"max_http_connections": 4}) as server, AsyncExitStack() as closing:
         unfinished = [await begin_login(server, closing) for _ in range(8)]
         async with server.browser() as browser:
             assert (await browser.get("/api/me")).status_code == 200

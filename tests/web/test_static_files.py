@@ -16,7 +16,7 @@ VIEWS = ["/", "/login", "/s/x", "/s/x/b/1", "/s/x/at/17", "/approvals", "/search
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a page with one file of ours, and two packages of which one file is in the list."""
+    """The folder of a page with one file of ours, and two packages with one listed file each."""
     folder = tmp_path / "web"
     for name, content in {
         "vendor.json": '{"@a/b": ["lib/b.mjs"]}',

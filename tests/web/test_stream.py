@@ -6,15 +6,20 @@ import asyncio
 import json
 import sys
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
 from ptyctl.api import Controller, SessionReply, SessionRequest
+from ptyctl.api.errors import PtyctlError
 from ptyctl.api.handle import SessionHandle
+from ptyctl.api.pty import PtyReply
 from ptyctl.controller.access import AccessController
 from ptyctl.controller.local import LocalController
+from ptyctl.core.limits import LIMITS
 from ptyctl.core.principal import Kind, Principal, Role
-from ptyctl.session.clients import serving_connection
+from ptyctl.session.clients import most_used, serving_connection
+from ptyctl.web.stream import topics
 from ptyctl.web.stream.feeds import feeds_of_caller
 from ptyctl.web.stream.viewer import MAX_BEHIND_BYTES, WINDOW_BYTES
 from tests.controller.session_calls import PATIENCE_MS, Open, heard, say, scripted_program, session
@@ -58,7 +63,7 @@ async def test_viewer_that_never_acknowledges_delays_nobody(controller: Controll
         for client in (silent, other):
             await client.subscribe(1, f"terminal:{handle.session_id}")
             await client.message(1, "snapshot")
-        size = 8 * MAX_BEHIND_BYTES
+        size = 2 * MAX_BEHIND_BYTES
         await handle.write(f"{size}\n")
         assert (await handle.read(until_regex=f"end{size}", timeout_ms=50_000)).matched
         await other.screen(1, f"end{size}")
@@ -70,6 +75,25 @@ async def test_viewer_that_never_acknowledges_delays_nobody(controller: Controll
         again = await silent.message(1, "snapshot")
         assert again["offset"] >= start + size
         await silent.screen(1, f"end{size}")
+
+
+async def test_viewer_far_behind_gets_the_screen_after_several_attempts_to_draw_it(
+    controller: Controller, open_session: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = await open_session(command=_PRINTER)
+    async with stream_server(controller) as address, stream_client(address) as client:
+        await client.subscribe(1, f"terminal:{handle.session_id}")
+        await client.message(1, "snapshot")
+        monkeypatch.setattr("ptyctl.session.screen.screen.LOOK_TIMEOUT_S", 0.001)
+        monkeypatch.setattr("ptyctl.session.screen.screen.THREAD_TURN_S", 0.01)
+        size = MAX_BEHIND_BYTES + 2 * WINDOW_BYTES
+        await handle.write(f"{size}\n")
+        assert (await handle.read(until_regex=f"end{size}", timeout_ms=50_000)).matched
+        with pytest.raises(PtyctlError, match="bytes behind the output"):
+            await handle.screen()
+        await client.subscribe(2, f"screen:{handle.session_id}")
+        assert (await client.message(2, "screen", "error"))["op"] == "screen"
+        await client.screen(1, f"end{size}")
 
 
 async def test_terminal_resumes_byte_exact_after_lost_connection(controller: Controller, open_session: Open) -> None:
@@ -174,12 +198,43 @@ async def test_second_subscription_with_same_number_is_refused(controller: Contr
         assert (await client.message(1, "sessions"))["full"]
 
 
-async def test_too_many_subscriptions_are_refused(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ptyctl.web.stream.endpoint.MAX_SUBSCRIPTIONS", 2)
-    async with stream_server(controller) as address, stream_client(address) as client:
+async def test_too_many_subscriptions_are_refused(controller: Controller) -> None:
+    limit = LIMITS["max_socket_subscriptions"]._replace(maximum=2)
+    async with stream_server(controller, limit=limit) as address, stream_client(address) as client:
         for number in range(3):
             await client.subscribe(number, "sessions")
-        assert (await client.message(2, "error"))["error"]["error_code"] == "LIMIT_EXCEEDED"
+        error = (await client.message(2, "error"))["error"]
+        assert (error["error_code"], error["details"]["limit"]) == ("LIMIT_EXCEEDED", "max_socket_subscriptions")
+        assert most_used(limit) == 2
+
+
+async def test_one_window_of_a_principal_uses_a_terminal_and_the_others_learn_it(
+    controller: Controller, open_session: Open
+) -> None:
+    topic = f"terminal:{(await scripted_program(open_session)).session_id}"
+    async with stream_server(controller) as address, stream_client(address) as two:
+        async with stream_client(address) as one:
+            for client in (one, two):
+                await client.subscribe(1, topic)
+                await client.message(1, "snapshot")
+            await one.send("use", id=1)
+            await two.message(1, "displaced")
+            await two.send("use", id=9)  # no terminal: ignored
+            await two.send("use", id=1)
+            await one.message(1, "displaced")
+            one.abort()
+        async with stream_client(address) as again, stream_client(address) as other:
+            await again.subscribe(1, topic)
+            assert (await again.receive())["op"] == "displaced"  # before the screen
+            await again.message(1, "snapshot")
+            await two.send("unsubscribe", id=1)
+            await two.subscribe(2, topic)
+            await two.message(2, "snapshot")  # the same window: it still uses it
+            await again.send("use", id=1)
+            await two.message(2, "displaced")
+            again.abort()
+            await other.subscribe(1, "terminal:unknown")
+            await other.message(1, "error")
 
 
 async def test_sessions_are_listed_then_changes(controller: Controller, open_session: Open) -> None:
@@ -188,6 +243,7 @@ async def test_sessions_are_listed_then_changes(controller: Controller, open_ses
         await client.subscribe(1, "sessions")
         full = await client.message(1, "sessions")
         assert (full["full"], [entry["session_id"] for entry in full["sessions"]]) == (True, [first.session_id])
+        assert full["notices"] == []
         second = await open_session()
         await client.until(lambda message: any(entry["session_id"] == second.session_id for entry in message["sessions"]))
         await first.exec("false")
@@ -291,3 +347,18 @@ async def test_closing_connection_ends_watches(controller: Controller, open_sess
 async def watches(handle: SessionHandle) -> int:
     status = await session(handle.controller, "status", session_id=handle.session_id)
     return next((use.in_use for use in status.limits or () if use.name == "max_session_watches"), 0)
+
+
+async def test_thumbnail_of_a_session_that_stays_busy_ends_with_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Busy:
+        calls = 0
+
+        async def pty(self, request: object) -> PtyReply:
+            self.calls += 1
+            assert self.calls < 9, "it is polled forever"
+            return PtyReply(ok=False, error="busy", message="in use by another server")
+
+    monkeypatch.setattr(topics, "_BUSY_TIMEOUT_S", 0.0)
+    controller: Any = Busy()
+    with pytest.raises(PtyctlError, match="in use by another server"):
+        await topics.send_screens(controller, "s", controller, lambda: 0.0)

@@ -29,7 +29,10 @@ async def test_terminal_continues_in_next_daemon_byte_exact(runtime_dir: Runtime
             client.terminals[2] = terminal
             await client.subscribe(2, f"terminal:{handle.session_id}", terminal.offset)
             await client.message(2, "resume")
-            await SessionHandle(controller, handle.session_id, handle.task_id).write("echo af''ter\n")
+            shell = SessionHandle(controller, handle.session_id, handle.task_id)
+            await shell.write("\x03")  # without marks, the next daemon does not know whether the shell is at its prompt
+            assert (await shell.read(cursor="0", until_regex=r"\^C\n", timeout_ms=50_000)).matched
+            await shell.write("echo af''ter\n")
             await client.screen(2, "after")
             await client.screen(1, "after")
             assert client.terminals[1].model.snapshot().rows == terminal.model.snapshot().rows

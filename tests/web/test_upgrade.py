@@ -230,11 +230,10 @@ async def test_watches_of_a_token_are_limited_on_all_its_sockets(tmp_path: Path)
         assert answers[1]["error"]["details"]["limit"] == "max_client_watches"
 
 
-async def test_a_thousand_sockets_harm_no_open_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_thousand_sockets_harm_no_open_one(tmp_path: Path) -> None:
     """Sockets beyond the limit of connections are closed; those that are open still work, and room is reused."""
-    monkeypatch.setattr(connection_limits, "MAX_CONNECTIONS", 50)
     async with (
-        console(tmp_path, serve_stream=greet, limits={"max_client_sockets": 1000}) as server,
+        console(tmp_path, serve_stream=greet, limits={"max_http_connections": 50, "max_client_sockets": 1000}) as server,
         logged_in(server) as cookie,
     ):
 

@@ -14,9 +14,11 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
+from ptyctl.core.limits import LIMITS, Limit, UseCounter
+from ptyctl.session.clients import current_client
 
 from .feeds import feeds_of_caller
-from .messages import Acknowledge, Subscribe, Unsubscribe, id_of, message_of, parse
+from .messages import Acknowledge, Subscribe, Unsubscribe, Use, id_of, message_of, parse
 from .topics import TerminalTopic, send_approvals, send_screens, send_sessions
 from .viewer import Viewer
 
@@ -24,36 +26,46 @@ _LOG = logging.getLogger(__name__)
 
 #: Longest message of a client.
 MAX_MESSAGE_BYTES = 64 * 1024
-#: Number of subscriptions of one connection.
-MAX_SUBSCRIPTIONS = 500
 #: Close codes (RFC 6455, section 7.4.1).
 _UNSUPPORTED_DATA, _TOO_BIG = 1003, 1009
 
 
-async def serve_stream(websocket: WebSocket, controller: Controller) -> None:
-    """Serve a connection until it ends. The caller has checked who connects, and set the client's context."""
+async def serve_stream(websocket: WebSocket, controller: Controller, limit: Limit = LIMITS["max_socket_subscriptions"]) -> None:
+    """Serve a connection until it ends. The caller has checked who connects, and set the client's context.
+
+    `limit` is that of its subscriptions.
+    """
     await websocket.accept()
-    await _Connection(websocket, controller).run()
+    await _Connection(websocket, controller, limit).run()
 
 
 class _Connection:
     """One client, and its subscriptions."""
 
-    def __init__(self, websocket: WebSocket, controller: Controller) -> None:
+    def __init__(self, websocket: WebSocket, controller: Controller, limit: Limit) -> None:
+        client = current_client()
+        self._subscriptions = UseCounter(limit) if client is None else client.part_counter(limit)
         self._websocket = websocket
         self._controller = controller
         self._feeds = feeds_of_caller(controller)
         self._sending = asyncio.Lock()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._terminals: dict[int, TerminalTopic] = {}
+        #: The session whose lock this window uses.
+        self._used: str | None = None
+        #: The sessions whose lock another window uses since, which the client does not know yet.
+        self._displaced: set[str] = set()
+        self._displacing: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         """Read messages until the connection ends, then end the subscriptions."""
+        self._feeds.windows.add(self)
         try:
             while (text := await self._receive()) is not None:
                 await self._handle(text)
         finally:
-            tasks = list(self._tasks.values())
+            self._feeds.windows.discard(self)
+            tasks = [*self._tasks.values(), *([self._displacing] if self._displacing else [])]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -66,6 +78,25 @@ class _Connection:
     async def send_frame(self, frame: bytes) -> None:
         """Send a binary frame; wait until the client's socket takes it."""
         await self._send({"type": "websocket.send", "bytes": frame})
+
+    def uses(self, session_id: str) -> bool:
+        """Whether this window uses the lock of a session."""
+        return self._used == session_id
+
+    def displace(self, session_id: str) -> None:
+        """Leave the lock of a session to another window, and report it to the client."""
+        if self._used == session_id:
+            self._used = None
+        self._displaced.add(session_id)
+        if self._displacing is None or self._displacing.done():
+            self._displacing = asyncio.create_task(self._report_displaced(), name="web window")
+
+    async def _report_displaced(self) -> None:
+        while self._displaced:
+            session_id = self._displaced.pop()
+            for number, terminal in list(self._terminals.items()):
+                if terminal.session_id == session_id:
+                    await self.send(number, "displaced")
 
     async def _send(self, message: dict[str, Any]) -> None:
         async with self._sending:  # a client that does not read has at most one message in memory beyond the socket's buffer
@@ -98,6 +129,8 @@ class _Connection:
                 self._subscribe(message)
             elif isinstance(message, Unsubscribe):
                 self._unsubscribe(message.id)
+            elif isinstance(message, Use):
+                self._use(message.id)
             else:
                 self._acknowledge(message)
         except PtyctlError as error:
@@ -106,16 +139,11 @@ class _Connection:
     def _subscribe(self, message: Subscribe) -> None:
         if message.id in self._tasks:
             raise invalid(f"id {message.id} is the number of another subscription", field="id")
-        if len(self._tasks) >= MAX_SUBSCRIPTIONS:
-            raise PtyctlError(
-                ErrorCode.LIMIT_EXCEEDED,
-                f"this connection has {MAX_SUBSCRIPTIONS} subscriptions, which is the limit",
-                {"limit": MAX_SUBSCRIPTIONS},
-                hint="end subscriptions that are not needed",
-            )
+        self._subscriptions.limit.check(len(self._tasks))
         send_topic = self._topic(message)
         name = f"web {message.topic.partition(':')[0]}"
         self._tasks[message.id] = asyncio.create_task(self._run(message.id, send_topic), name=name)
+        self._subscriptions.in_use = len(self._tasks)
 
     def _topic(self, message: Subscribe) -> Callable[[], Awaitable[None]]:
         """Return the function that sends the topic of a subscription. Raises PtyctlError INVALID_ARGUMENT."""
@@ -126,9 +154,11 @@ class _Connection:
         if message.topic == "approvals":
             return partial(send_approvals, self._feeds.approvals, output)
         if kind == "terminal" and session_id:
-            terminal = TerminalTopic(self._controller, output, Viewer(message.id))
+            terminal = TerminalTopic(self._controller, output, Viewer(message.id), session_id)
             self._terminals[message.id] = terminal
-            return partial(terminal.run, session_id, None if message.start == "snapshot" else message.start)
+            if any(window.uses(session_id) for window in self._feeds.windows if window is not self):
+                self.displace(session_id)  # it was not connected when the other window began to use the lock
+            return partial(terminal.run, None if message.start == "snapshot" else message.start)
         if kind == "screen" and session_id:
             return partial(self._send_screens, session_id, output)
         raise invalid(f"there is no topic {message.topic!r}: sessions, approvals, terminal:ID or screen:ID", field="topic")
@@ -143,6 +173,15 @@ class _Connection:
             task.cancel()
             self._forget(subscription_id)
 
+    def _use(self, subscription_id: int) -> None:
+        """Make this the window that uses the lock of a terminal."""
+        if (terminal := self._terminals.get(subscription_id)) is None:
+            return
+        self._used = terminal.session_id
+        for window in list(self._feeds.windows):
+            if window is not self:
+                window.displace(terminal.session_id)
+
     def _acknowledge(self, message: Acknowledge) -> None:
         if (terminal := self._terminals.get(message.id)) is not None:
             terminal.acknowledge(message.offset)
@@ -150,6 +189,7 @@ class _Connection:
     def _forget(self, subscription_id: int) -> None:
         self._tasks.pop(subscription_id, None)
         self._terminals.pop(subscription_id, None)
+        self._subscriptions.in_use = len(self._tasks)
 
     async def _run(self, subscription_id: int, send_topic: Callable[[], Awaitable[None]]) -> None:
         """Run a subscription, and report its error."""

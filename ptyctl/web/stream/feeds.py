@@ -1,6 +1,7 @@
 """What all subscribers of one principal share.
 
-Its list of sessions and its approval requests are fetched once for all of them, and its thumbnails share a rate.
+Its list of sessions and its approval requests are fetched once for all of them, its thumbnails share a rate, and one of its
+windows uses its lock of a session.
 """
 
 from __future__ import annotations
@@ -9,19 +10,23 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 from ptyctl.api.approvals import ApprovalsRequest
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import PtyctlError
-from ptyctl.api.session import SessionRequest
+from ptyctl.api.session import SessionEntry, SessionRequest
 from ptyctl.core.principal import Principal
 from ptyctl.internal_error import internal_error
 from ptyctl.session.clients import current_principal
 
 #: Time between two fetches of the list of sessions (seconds).
 SESSIONS_INTERVAL_S = 1.0
+#: The list of a large fleet takes seconds: the time to the next fetch is at least this multiple of that of the last one.
+_REST = 3
+#: Number of entries that are handled before other calls run, in about 5 ms: a fleet can have 100,000 sessions.
+BATCH = 200
 #: Time between two screens of a thumbnail (seconds), and of all thumbnails together.
 THUMBNAIL_INTERVAL_S = 0.5
 SCREEN_INTERVAL_S = 0.02
@@ -30,7 +35,7 @@ _APPROVALS_WAIT_MS = 55_000
 #: Number of approval requests that a new subscriber gets.
 _MAX_APPROVALS = 1000
 
-Entries = Mapping[str, Mapping[str, Any]]
+Entries = dict[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +84,7 @@ class Feed:
             async with aclosing(self._states()) as states:
                 async for state in states:
                     if self._state is None or (state.entries, state.fields) != (self._state.entries, self._state.fields):
-                        self._state = _reuse(state, self._state)
+                        self._state = state
                         self._signal()
         except Exception as error:  # noqa: BLE001 - a bug: the subscribers get it, and the next one begins again
             self._error = error if isinstance(error, PtyctlError) else internal_error("web feed", error)
@@ -91,14 +96,27 @@ class Feed:
         self._changed = asyncio.Event()
 
 
+class Window(Protocol):
+    """A page with a terminal. A principal has one lock of a session for all its windows, and one of them uses it."""
+
+    def uses(self, session_id: str) -> bool:
+        """Whether this window uses the lock: it renews the lock, and sizes the terminal."""
+        ...
+
+    def displace(self, session_id: str) -> None:
+        """Leave the lock to another window."""
+        ...
+
+
 class Feeds:
-    """The feeds of one principal."""
+    """The feeds of one principal, and its windows."""
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
         self.sessions = Feed(self._list_sessions)
         self.approvals = Feed(self._watch_approvals)
         self._thumbnails = 0
+        self.windows: WeakSet[Window] = WeakSet()
 
     @contextmanager
     def thumbnail(self) -> Iterator[Callable[[], float]]:
@@ -110,19 +128,23 @@ class Feeds:
             self._thumbnails -= 1
 
     async def _list_sessions(self) -> AsyncGenerator[FeedState, None]:
+        loop, known = asyncio.get_running_loop(), Entries()
         while True:
+            began = loop.time()
             reply = await self._controller.session(SessionRequest(action="list", details=True))
-            yield FeedState({entry.session_id: entry.payload() for entry in reply.sessions or ()})
-            await asyncio.sleep(SESSIONS_INTERVAL_S)
+            sessions, reply.sessions = reply.sessions or [], None
+            entries = await _payloads(sessions, known)
+            yield FeedState(entries, {"notices": reply.notices or []})
+            known = entries
+            await asyncio.sleep(max(SESSIONS_INTERVAL_S, _REST * (loop.time() - began)))
 
     async def _watch_approvals(self) -> AsyncGenerator[FeedState, None]:
         request = ApprovalsRequest(action="watch")
-        entries: dict[str, Mapping[str, Any]] = {}
+        entries = Entries()
         while True:
             reply = await self._controller.approvals(request)
             for entry in reply.approvals or ():
-                entries.pop(entry.approval_id, None)
-                entries[entry.approval_id] = entry.payload()
+                entries[entry.approval_id] = _reuse(entry.payload(), entries.pop(entry.approval_id, None))
             entries = dict(list(entries.items())[-_MAX_APPROVALS:])
             yield FeedState(dict(entries), {"answerable": reply.answerable})
             request = ApprovalsRequest(action="watch", since=reply.cursor, timeout_ms=_APPROVALS_WAIT_MS)
@@ -137,8 +159,28 @@ def feeds_of_caller(controller: Controller) -> Feeds:
     return _feeds.setdefault(controller, WeakValueDictionary()).setdefault(current_principal(), Feeds(controller))
 
 
-def _reuse(state: FeedState, last: FeedState | None) -> FeedState:
-    """Return the state with the entries of the last one, where they are equal."""
-    before: Entries = {} if last is None else last.entries
-    entries = {key: before[key] if before.get(key) == entry else entry for key, entry in state.entries.items()}
-    return FeedState(entries, state.fields)
+async def _payloads(sessions: list[SessionEntry], known: Entries) -> Entries:
+    """Return the entries of sessions by id; one that has not changed is the same object as before. Empties the list.
+
+    Returns `known` if nothing has changed, so that the states need no comparison of all entries.
+
+    Between batches other calls run, and the memory of the list is freed piece by piece.
+    """
+    entries: dict[str, Mapping[str, Any]] = {}
+    has_changed = False
+    sessions.reverse()
+    while sessions:
+        entry = sessions.pop()
+        before = known.get(entry.session_id)
+        entries[entry.session_id] = payload = _reuse(entry.payload(), before)
+        has_changed = has_changed or payload is not before
+        if len(entries) % BATCH == 0:
+            await asyncio.sleep(0)
+    return entries if has_changed or len(entries) != len(known) else known
+
+
+def _reuse(entry: Mapping[str, Any], before: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return the entry before, unless the entry differs in more than the time since its node was seen."""
+    if before is not None and (silent_s := entry.get("unreachable_s")) is not None and "unreachable_s" in before:
+        return before if {**before, "unreachable_s": silent_s} == entry else entry
+    return before if before is not None and before == entry else entry

@@ -42,8 +42,20 @@ class Acknowledge(Request):
     offset: Annotated[int, Field(ge=0, lt=1 << 64)]
 
 
-ClientMessage = Subscribe | Unsubscribe | Acknowledge
-_MESSAGES: dict[str, type[ClientMessage]] = {"subscribe": Subscribe, "unsubscribe": Unsubscribe, "ack": Acknowledge}
+class Use(Request):
+    """This window of the client uses the lock of a terminal: other windows of the principal stop to renew it and to resize."""
+
+    op: Literal["use"]
+    id: SubscriptionId
+
+
+ClientMessage = Subscribe | Unsubscribe | Acknowledge | Use
+_MESSAGES: dict[str, type[ClientMessage]] = {
+    "subscribe": Subscribe,
+    "unsubscribe": Unsubscribe,
+    "ack": Acknowledge,
+    "use": Use,
+}
 
 
 def parse(text: str) -> object:

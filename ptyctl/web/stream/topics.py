@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64decode
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import ErrorCode, PtyctlError
@@ -14,17 +14,23 @@ from ptyctl.api.operator import WatchItem, WatchRequest
 from ptyctl.api.pty import decode_error
 from ptyctl.api.screen import PtyReadScreen, ScreenReply
 
-from .feeds import Feed, FeedState
+from .feeds import BATCH, Feed, FeedState
 from .viewer import MAX_BEHIND_BYTES, Viewer
 
-#: The task of a page's calls. Its principal makes it unique.
+#: The task of a page's calls, so that two tabs of one person share a lock. Its principal makes it unique.
 TASK_ID = "web"
 #: Number of lines above the screen that a viewer of a terminal gets with it.
 SCROLLBACK_LINES = 1000
-#: A pause after each large piece of output (in base64, and seconds): a flood reaches a viewer at about 10 MB/s, and takes
-#: little time of other sessions. A viewer that falls behind gets the screen.
+#: A pause after each large piece of output (in base64, and seconds), which is a frame of the page: a flood reaches a viewer at
+#: about 2 MB/s, more than anyone can read, and takes little time of other sessions. A viewer that falls behind gets the screen.
 _FLOOD_B64_BYTES = 64 * 1024
-_FLOOD_PAUSE_S = 0.006
+_FLOOD_PAUSE_S = 0.033
+#: A screen that is too far behind its output is drawn on after a pause, until the timeout (seconds). A session whose files
+#: another process uses is busy, too, and stays so.
+_BUSY_PAUSE_S = 0.1
+_BUSY_TIMEOUT_S = 120.0
+#: Number of entries that are compared before other calls run.
+_COMPARED = 20_000
 #: The fields of a terminal that snapshots and changes have.
 _TERMINAL = ("cols", "rows", "state", "mode", "lock_holder", "lock_principal", "lock_expires_at")
 
@@ -44,7 +50,8 @@ class Output(Protocol):
 class TerminalTopic:
     """A live terminal. Output is pulled from the session only when the viewer may get it."""
 
-    def __init__(self, controller: Controller, output: Output, viewer: Viewer) -> None:
+    def __init__(self, controller: Controller, output: Output, viewer: Viewer, session_id: str) -> None:
+        self.session_id = session_id
         self._controller = controller
         self._output = output
         self._viewer = viewer
@@ -55,10 +62,10 @@ class TerminalTopic:
         self._viewer.acknowledge(offset)
         self._acknowledged.set()
 
-    async def run(self, session_id: str, start: int | None) -> None:
+    async def run(self, start: int | None) -> None:
         """Send the terminal until the session is closed. Raises PtyctlError."""
         request = WatchRequest(
-            session_id=session_id,
+            session_id=self.session_id,
             from_offset=start,
             max_behind=MAX_BEHIND_BYTES,
             scrollback=SCROLLBACK_LINES,
@@ -93,29 +100,54 @@ class TerminalTopic:
 
 
 async def send_sessions(feed: Feed, output: Output) -> None:
-    """Send the sessions of the principal: all of them, then what changes. Raises PtyctlError."""
-    async for state, changed, removed in _changes(feed):
-        is_full = changed is state.entries
-        await output.send("sessions", sessions=list(changed.values()), removed=removed, full=is_full)
+    """Send the sessions of the principal: all of them, then what changes. Raises PtyctlError.
+
+    Many are sent in several messages; all but the last of these have `more`.
+    """
+    async for change in _changes(feed):
+        is_full, removed = change.is_full, change.removed
+        for begin in range(0, max(1, len(change.entries)), BATCH):
+            sessions = change.entries[begin : begin + BATCH]
+            more = begin + BATCH < len(change.entries)
+            await output.send("sessions", sessions=sessions, removed=removed, full=is_full, more=more, **change.fields)
+            is_full, removed = False, []
+            await asyncio.sleep(0)  # the connection may have taken it at once
 
 
 async def send_approvals(feed: Feed, output: Output) -> None:
     """Send the approval requests that the principal may answer, then those that change. Raises PtyctlError."""
-    async for state, changed, _ in _changes(feed):
-        await output.send("approvals", approvals=list(changed.values()), full=changed is state.entries, **state.fields)
+    async for change in _changes(feed):
+        await output.send("approvals", approvals=change.entries, full=change.is_full, **change.fields)
 
 
-async def _changes(feed: Feed) -> AsyncGenerator[tuple[FeedState, Any, list[str]], None]:
-    """Yield each state with its entries that have changed and the ids of those that are gone; first with all entries."""
+class _Change(NamedTuple):
+    """The entries of a state that have changed, and the ids of those that are gone; `is_full` if these are all entries."""
+
+    entries: list[Mapping[str, Any]]
+    removed: list[str]
+    is_full: bool
+    fields: Mapping[str, Any]
+
+
+async def _changes(feed: Feed) -> AsyncGenerator[_Change, None]:
+    """Yield all entries, then what has changed in each state since the last one."""
     before: FeedState | None = None
     async with aclosing(feed.follow()) as states:
         async for state in states:
-            if before is None:
-                yield state, state.entries, []
-            else:
-                known = before.entries
-                changed = {key: entry for key, entry in state.entries.items() if known.get(key) is not entry}
-                yield state, changed, [key for key in known if key not in state.entries]
+            known = {} if before is None else before.entries
+            changed = []
+            for number, (key, entry) in enumerate(state.entries.items(), start=1):
+                if known.get(key) is not entry:
+                    changed.append(entry)
+                if number % _COMPARED == 0:
+                    await asyncio.sleep(0)
+            removed = []
+            for number, key in enumerate(known, start=1):
+                if key not in state.entries:
+                    removed.append(key)
+                if number % _COMPARED == 0:
+                    await asyncio.sleep(0)
+            yield _Change(changed, removed, before is None, state.fields)
             before = state
 
 
@@ -141,12 +173,19 @@ async def send_screens(controller: Controller, session_id: str, output: Output, 
 
 
 async def _read_screen(controller: Controller, session_id: str) -> ScreenReply:
-    """Return the screen with its attributes, or without them if they are too many."""
-    reply = await controller.pty(PtyReadScreen(session_id=session_id, attributes=True))
-    if not reply.ok:
-        reply = await controller.pty(PtyReadScreen(session_id=session_id))
-    if not reply.ok:
-        raise decode_error(reply)
+    """Return the screen with its attributes, or without them if they are too many. Waits until it is drawn.
+
+    Raises:
+        PtyctlError: BUSY if it is not drawn in time.
+    """
+    deadline = asyncio.get_running_loop().time() + _BUSY_TIMEOUT_S
+    while not (reply := await controller.pty(PtyReadScreen(session_id=session_id, attributes=True))).ok:
+        if (reply := await controller.pty(PtyReadScreen(session_id=session_id))).ok:
+            break
+        error = decode_error(reply)
+        if error.code is not ErrorCode.BUSY or asyncio.get_running_loop().time() >= deadline:
+            raise error
+        await asyncio.sleep(_BUSY_PAUSE_S)
     assert isinstance(reply, ScreenReply)
     return reply
 
