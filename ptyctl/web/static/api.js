@@ -16,6 +16,12 @@ export class ApiError extends Error {
   }
 }
 
+/** Error codes of pty_* methods that have another name elsewhere. @type {Record<string, string>} */
+const PTY_CODES = { closed: "ALREADY_CLOSED", eof: "REMOTE_CLOSED" };
+const RETRYABLE = ["busy", "io_error", "locked"];
+/** Size of a page of a recording. */
+const RECORDING_BYTES = 1 << 18;
+
 /** @type {Login | null} */
 let current = null;
 /** @type {(login: Login | null) => void} */
@@ -86,7 +92,10 @@ export async function logout() {
  * @returns {Promise<Json>}
  */
 export async function call(method, fields = {}, options = {}) {
-  return (await request(`/api/call/${method}`, fields, options)).json();
+  const reply = await (await request(`/api/call/${method}`, fields, options)).json();
+  if (reply.ok !== false) return reply;
+  const { error, message, hint } = reply; // of a pty_*, blocks_* or screen method
+  throw new ApiError({ error_code: PTY_CODES[error] ?? error.toUpperCase(), message, hint, details: reply, retryable: RETRYABLE.includes(error) });
 }
 
 /**
@@ -97,6 +106,23 @@ export async function call(method, fields = {}, options = {}) {
  */
 export async function get(path, options = {}) {
   return (await request(path, undefined, options)).json();
+}
+
+/**
+ * The recording of a session from a raw offset, event by event.
+ * @param {string} session
+ * @param {number} from
+ * @param {number} [to]
+ * @returns {AsyncGenerator<Json, void>}
+ */
+export async function* recording(session, from, to = Infinity) {
+  for (let complete = false; from < to && !complete; ) {
+    const maxBytes = Math.min(to - from, RECORDING_BYTES);
+    const page = await get(`/api/session/${encodeURIComponent(session)}/recording?from=${from}&max_bytes=${maxBytes}`);
+    yield* page.events;
+    complete = page.complete || page.resume_offset <= from;
+    from = page.resume_offset;
+  }
 }
 
 /** @param {unknown} error */
@@ -112,7 +138,8 @@ async function request(path, body, options = {}) {
   const post = body && { method: "POST", headers, body: JSON.stringify(body) };
   const response = await fetch(path, { ...post, ...options }).catch((error) => {
     if (error.name === "AbortError") throw error;
-    throw new ApiError({ error_code: "OFFLINE", message: "The daemon does not answer.", retryable: true });
+    const hint = "check the network, and that the daemon runs: ptyctl daemon status";
+    throw new ApiError({ error_code: "OFFLINE", message: "The daemon does not answer.", hint, retryable: true });
   });
   if (response.ok) return response;
   const reply = await response.json().catch(() => ({}));

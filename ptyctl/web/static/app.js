@@ -6,7 +6,7 @@ import { navigate, replaceAddress, route, show, start } from "./router.js";
 import { stream } from "./stream.js";
 import { emptyState, errorBox, link, toastError } from "./ui.js";
 
-/** @typedef {{mount: (root: HTMLElement, params: Record<string, string>) => () => void}} View */
+/** @typedef {{mount: (root: HTMLElement, params: Record<string, string>) => (() => void) | void}} View */
 /** @typedef {"auto" | "light" | "dark"} Theme */
 
 const THEME = "ptyctl.theme";
@@ -31,8 +31,8 @@ let shown = "";
 let shows = 0;
 /** @type {() => void} */
 let unmount = () => {};
-/** Ids of the requests that wait for an answer. @type {Set<string>} */
-const pending = new Set();
+/** Number of the requests that wait for an answer. */
+let pending = 0;
 /** @type {import("./stream.js").Subscription | null} */
 let approvals = null;
 
@@ -72,9 +72,12 @@ async function loginChanged() {
   closeView();
   approvals?.close();
   approvals = null;
-  pending.clear();
+  pending = 0;
   if (principal()) {
-    approvals = stream.subscribe("approvals", { onMessage: countApprovals });
+    approvals = stream.follow("approvals", (all) => {
+      pending = [...all.values()].filter(({ state }) => state === "pending").length;
+      update();
+    });
     update();
     show();
   } else {
@@ -83,18 +86,8 @@ async function loginChanged() {
     const { mount } = /** @type {View} */ (await import("./views/login.js"));
     render(html`<main class="login"></main>`, app);
     document.title = `Sign in · ${BASE_TITLE}`;
-    unmount = mount(/** @type {HTMLElement} */ (app.querySelector("main")), {});
+    unmount = mount(/** @type {HTMLElement} */ (app.querySelector("main")), {}) || unmount;
   }
-}
-
-/** @param {Record<string, any>} message */
-function countApprovals(message) {
-  if (message.full) pending.clear();
-  for (const { approval_id: id, state } of message.approvals ?? []) {
-    if (state === "pending") pending.add(id);
-    else pending.delete(id);
-  }
-  update();
 }
 
 /**
@@ -115,7 +108,7 @@ async function showView(name, title, params) {
   main.replaceChildren(root);
   try {
     const view = /** @type {View} */ (await import(`./views/${name}.js`));
-    if (number === shows) unmount = view.mount(root, params);
+    if (number === shows) unmount = view.mount(root, params) || unmount;
   } catch (error) {
     console.error(error);
     if (number === shows) render(emptyState("This page did not load", String(error)), root);
@@ -160,7 +153,7 @@ function update() {
  * @param {string} title
  */
 function menuItem(path, title) {
-  const count = path === "/approvals" && pending.size ? html` <span class="count">${pending.size}</span>` : nothing;
+  const count = path === "/approvals" && pending ? html` <span class="count">${pending}</span>` : nothing;
   return html`<a data-link href=${path} aria-current=${shown === path ? "page" : nothing}>${title}${count}</a>`;
 }
 

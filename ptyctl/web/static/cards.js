@@ -39,11 +39,11 @@ const COLOURS = { completed: "good", failed: "bad", cancelled: "warn", awaiting_
 /** @param {Block} block */
 export const isRunning = (block) => block.ts_end == null;
 
-/** Whether the block failed, its exit code is not 0, or the device reported an error. @param {Block} block */
-export const hasFailed = (block) => block.status === "failed" || !!block.exit_code || !!block.error_hints;
+/** Whether the block failed, was denied or declined, its exit code is not 0, or the device reported an error. @param {Block} block */
+export const hasFailed = (block) => block.refused === "denied" || block.refused === "declined" || block.status === "failed" || !!block.exit_code || !!block.error_hints;
 
 /** Colour of a block. @param {Block} block */
-export function blockColour(block) {
+function blockColour(block) {
   if (hasFailed(block)) return "bad";
   return COLOURS[/** @type {keyof typeof COLOURS} */ (block.status)] ?? "busy";
 }
@@ -69,12 +69,13 @@ export async function readOutput(session, block, maxBytes = Infinity) {
   return { text: pages.join(""), complete };
 }
 
-/**
- * Lets the browser save the output of a block.
- * @param {string} session
- * @param {Block} block
- */
-export async function downloadOutput(session, block) {
+/** Buttons that copy and save the command and its output. @param {string} session @param {Block} block */
+export const outputButtons = (session, block) =>
+  html`${copyButton("Copy command", () => block.cmd)} ${copyButton("Copy output", async () => (await readOutput(session, block)).text)}
+    <button type="button" class="small" @click=${() => downloadOutput(session, block)}>Download</button>`;
+
+/** Lets the browser save the output of a block. @param {string} session @param {Block} block */
+async function downloadOutput(session, block) {
   try {
     const { text } = await readOutput(session, block);
     const anchor = document.createElement("a");
@@ -250,14 +251,12 @@ export function createCards(session, { changed, runAgain, isFullScreen }) {
         <span class="meta">${details}</span>
         ${block.reason ? html`<span class="meta">${block.reason}</span>` : nothing}
         ${block.error_hints ? html`<span class="meta">${block.error_hints[0]}</span>` : nothing}
+        <div class="acts">
+          ${outputButtons(session, block)}
+          <button type="button" class="small" @click=${() => runAgain(block.cmd)} title="Types the command; you press Enter">Run again</button>
+        </div>
       </header>
       ${output(card)} ${card.failure ? failureView(card) : nothing}
-      <footer class="acts">
-        ${copyButton("Copy command", () => block.cmd)}
-        ${copyButton("Copy output", async () => (await readOutput(session, block)).text)}
-        <button type="button" class="small" @click=${() => downloadOutput(session, block)}>Download</button>
-        <button type="button" class="small" @click=${() => runAgain(block.cmd)} title="Types the command; you press Enter">Run again</button>
-      </footer>
     </article>`;
   };
 

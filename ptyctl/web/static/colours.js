@@ -8,13 +8,19 @@ const LIGHT = ["#1c2128", "#b3261e", "#1a6b34", "#8a5200", "#0b62b8", "#8333a8",
 const CUBE = [0, 95, 135, 175, 215, 255];
 
 /** Whether the page is dark at present. */
-export const isDark = () => {
+const isDark = () => {
   const theme = document.documentElement.dataset.theme;
   return theme === "dark" || (theme !== "light" && matchMedia("(prefers-color-scheme: dark)").matches);
 };
 
 /** The 16 colours of the present theme. */
 export const palette = () => (isDark() ? DARK : LIGHT);
+
+/** The name of one of the 16 colours for xterm.js, such as `brightRed`. @param {number} index */
+export function colourName(index) {
+  const name = NAMES[index % 8] ?? "";
+  return index < 8 ? name : `bright${name.charAt(0).toUpperCase()}${name.slice(1)}`;
+}
 
 /**
  * CSS colour for a colour of an AttributeRun: a name (`red`, `brightred`), `color208`, or `#rrggbb`.

@@ -10,13 +10,11 @@ import { confirmDialog, timeLeft, toast, toastError } from "./ui.js";
 const TTL_MS = 30_000;
 /** How long one call waits in the queue; the next one reports the new position. */
 const QUEUE_MS = 5_000;
-/** Tells the other windows of this browser that this one uses the lock of a session. */
-const windows = new BroadcastChannel("ptyctl.lock");
 /** The key that takes the lock, or gives it back. */
-export const LOCK_KEY = "Ctrl+Shift+L";
+const LOCK_KEY = "Ctrl+Shift+L";
 
 /**
- * The lock of `session` as this page sees it. `changed` is called after each change, `acquired` when this page gets the lock.
+ * The lock of `session` as this page sees it. `changed` is called after each change, `acquired` when this page begins to use it.
  * @param {string} session
  * @param {{changed: () => void, acquired: () => void}} callbacks
  */
@@ -57,7 +55,6 @@ export function createLock(session, { changed, acquired }) {
   /** Makes this the window that uses the lock. */
   const activate = () => {
     active = true;
-    windows.postMessage(session);
     acquired();
   };
 
@@ -68,17 +65,9 @@ export function createLock(session, { changed, acquired }) {
     changed();
   };
 
-  const handleWindow = (/** @type {MessageEvent} */ event) => active && event.data === session && deactivate();
-  windows.addEventListener("message", handleWindow);
-
-  /**
-   * Applies a state of the stream. It can be older than our lock: then the session is asked.
-   * @param {Record<string, any>} state
-   * @param {boolean} [resizedElsewhere] whether the terminal has a size that this window did not ask for
-   */
-  const observe = (state, resizedElsewhere = false) => {
+  /** Applies a state of the stream. It can be older than our lock: then the session is asked. @param {Record<string, any>} state */
+  const observe = (state) => {
     const ours = state.lock_holder === taskId() && state.lock_principal === principal()?.name;
-    if (active && ours && resizedElsewhere) deactivate();
     if (active && isOurs() && !ours) void renew();
     else setHolder(state);
   };
@@ -163,6 +152,7 @@ export function createLock(session, { changed, acquired }) {
     isOurs,
     /** Whether this page uses the lock: it sizes the terminal. */
     isActive: () => active && isOurs(),
+    deactivate,
     observe,
     /** Takes the lock, or gives it back. */
     toggle: () => void (isOurs() ? giveBack() : tryTake()),
@@ -179,7 +169,6 @@ export function createLock(session, { changed, acquired }) {
     close() {
       closed = true;
       for (const timer of timers) clearInterval(timer);
-      windows.removeEventListener("message", handleWindow);
       const waiting = position !== null;
       position = null;
       if ((active && isOurs()) || waiting) act("unlock", {}, { keepalive: true }).catch(() => {});

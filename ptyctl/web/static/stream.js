@@ -9,13 +9,14 @@ import { ApiError, me } from "./api.js";
  * @property {From} [from]
  * @property {(message: Message) => void} [onMessage]
  * @property {(offset: number, bytes: Uint8Array) => void} [onBytes] output; `offset` is the raw offset after it
- * @property {(error: ApiError) => void} [onError] the subscription failed
+ * @property {(error: ApiError) => void} [onError] the subscription failed; without it, one that can succeed later is repeated
  */
 /**
  * @typedef {object} Subscription
  * @property {(offset: number) => void} ack reports that the output up to `offset` is parsed
  * @property {() => void} close
  * @property {(from: From) => void} resubscribe
+ * @property {() => void} use reports that this window uses the lock of the terminal
  */
 /** @typedef {{topic: string, from: From | undefined, handlers: Handlers}} Entry */
 
@@ -25,8 +26,8 @@ const HEADER_BYTES = 12;
 
 /** @type {Map<number, Entry>} */
 const entries = new Map();
-/** @type {Set<(online: boolean) => void>} */
-const watchers = new Set();
+/** @type {(online: boolean) => void} */
+let watcher = () => {};
 /** @type {WebSocket | null} */
 let socket = null;
 /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -56,6 +57,7 @@ export const stream = {
     connect();
     return {
       ack: (offset) => send({ op: "ack", id, offset }),
+      use: () => send({ op: "use", id }),
       close,
       resubscribe: (from) => {
         close();
@@ -65,17 +67,33 @@ export const stream = {
   },
 
   /**
-   * Calls `changed` when the connection is lost or back; returns a function that ends this.
-   * @param {(online: boolean) => void} changed
+   * Follows the list of sessions, or the approval requests: `changed` gets all entries by id, and the message with what is
+   * common to them.
+   * @param {"sessions" | "approvals"} topic
+   * @param {(entries: Map<string, Message>, message: Message) => void} changed
+   * @param {(error: ApiError) => void} [onError]
    */
-  onState(changed) {
-    watchers.add(changed);
-    return () => void watchers.delete(changed);
+  follow(topic, changed, onError) {
+    /** @type {Map<string, Message>} */
+    let all = new Map();
+    const onMessage = (/** @type {Message} */ message) => {
+      if (message.full) all = new Map(); // pages keep the last list until this one is complete
+      for (const entry of message[topic] ?? []) all.set(entry.approval_id ?? entry.session_id, entry);
+      for (const id of message.removed ?? []) all.delete(id);
+      if (!message.more) changed(all, message);
+    };
+    return stream.subscribe(topic, { onMessage, ...(onError && { onError }) });
   },
 
-  /** Tries to connect now, instead of after the delay. */
+  /** Calls `changed` when the connection is lost or back. @param {(online: boolean) => void} changed */
+  onState(changed) {
+    watcher = changed;
+  },
+
+  /** Tries to connect now, instead of after the delay, or of an attempt that got no answer yet. */
   retry() {
     delay = FIRST_DELAY_MS;
+    if (!online) stream.stop();
     connect();
   },
 
@@ -101,11 +119,14 @@ function connect() {
   const opened = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/api/stream`);
   opened.binaryType = "arraybuffer";
   opened.onopen = () => {
-    delay = FIRST_DELAY_MS;
-    setOnline(true);
     for (const id of entries.keys()) sendSubscription(id);
   };
-  opened.onmessage = ({ data }) => (typeof data === "string" ? handleMessage(JSON.parse(data)) : handleBytes(data));
+  opened.onmessage = ({ data }) => {
+    delay = FIRST_DELAY_MS; // not before: a proxy may accept the connection and close it
+    setOnline(true);
+    if (typeof data === "string") handleMessage(JSON.parse(data));
+    else handleBytes(data);
+  };
   opened.onclose = () => {
     if (socket === opened) handleClose();
   };
@@ -124,7 +145,7 @@ async function reconnect() {
   try {
     if (await me()) connect();
   } catch {
-    handleClose();
+    if (!socket) handleClose(); // a person may have retried meanwhile
   }
 }
 
@@ -132,8 +153,9 @@ async function reconnect() {
 function handleMessage(message) {
   const entry = entries.get(message.id);
   if (!entry) return;
-  if (message.op === "error") entry.handlers.onError?.(new ApiError(message.error));
-  else entry.handlers.onMessage?.(message);
+  if (message.op !== "error") entry.handlers.onMessage?.(message);
+  else if (entry.handlers.onError) entry.handlers.onError(new ApiError(message.error));
+  else if (message.error.retryable) setTimeout(() => entries.get(message.id) === entry && sendSubscription(message.id), LONGEST_DELAY_MS);
 }
 
 /** @param {ArrayBuffer} data */
@@ -161,5 +183,5 @@ function send(message) {
 function setOnline(value) {
   if (online === value) return;
   online = value;
-  for (const changed of watchers) changed(value);
+  watcher(value);
 }

@@ -7,8 +7,8 @@ import { UnicodeGraphemesAddon } from "/vendor/@xterm/addon-unicode-graphemes/li
 import { WebLinksAddon } from "/vendor/@xterm/addon-web-links/lib/addon-web-links.mjs";
 import { WebglAddon } from "/vendor/@xterm/addon-webgl/lib/addon-webgl.mjs";
 import { Terminal as XTerm } from "/vendor/@xterm/xterm/lib/xterm.mjs";
-import { palette } from "./colours.js";
-import { confirmDialog } from "./ui.js";
+import { colourName, palette } from "./colours.js";
+import { confirmDialog, fromBase64 } from "./ui.js";
 
 /**
  * @typedef {object} Options
@@ -22,6 +22,8 @@ import { confirmDialog } from "./ui.js";
 
 const FONT_PX = 14;
 const SMALLEST_FONT_PX = 7;
+/** Space around the screen, in its element. */
+const BORDER_PX = 8;
 const SCROLLBACK = 5_000;
 /** Queries by private prefix, intermediates and final. The daemon answers them; the daemon's sanitizer removes them too. */
 const QUERIES = ["c", ">c", "=c", "n", "?n", ">n", "$p", "?$p", ">q", "?u", "t", "x", "?S", "$w", "*y"];
@@ -35,6 +37,8 @@ let accelerated;
 /** @type {WeakMap<Element, XTerm>} */
 const terminals = new WeakMap();
 
+document.createElement = createStyled;
+
 /** The xterm.js terminal in an element. @param {Element} element */
 export const terminalOf = (element) => terminals.get(element);
 
@@ -47,7 +51,6 @@ export function createTerminal(element, { readOnly = false, onData, onBinary, on
     allowProposedApi: true,
     cursorBlink: false,
     disableStdin: readOnly,
-    documentOverride: styledDocument(),
     fontFamily: getComputedStyle(element).getPropertyValue("--mono"),
     fontSize: FONT_PX,
     linkHandler: { activate: (_, address) => void openLink(address), allowNonHttpProtocols: false },
@@ -61,20 +64,30 @@ export function createTerminal(element, { readOnly = false, onData, onBinary, on
     xterm.loadAddon(addon);
   }
   swallowQueries(xterm);
-  openStyled(xterm, element);
+  xterm.open(element);
   useWebgl(xterm);
   terminals.set(element, xterm);
   if (!readOnly) {
     xterm.onData((data) => FOCUS_REPORTS.includes(data) || onData?.(data));
     xterm.onBinary((data) => onBinary?.(data));
   }
-  xterm.attachCustomKeyEventHandler((event) => event.type !== "keydown" || !onKey?.(event));
+  // Without input, only Shift with a key scrolls: Tab leaves the terminal, and the page gets its keys.
+  const isPageKey = readOnly ? (/** @type {KeyboardEvent} */ { key, shiftKey }) => !shiftKey || key === "Tab" : onKey;
+  xterm.attachCustomKeyEventHandler((event) => event.type !== "keydown" || !isPageKey?.(event));
+  /** Whether the smallest font is too large for the whole screen. */
+  let isCut = false;
+  const showCursor = () => {
+    if (!isCut) return;
+    const screen = /** @type {HTMLElement} */ (element.querySelector(".xterm-screen"));
+    element.scrollTop = (screen.clientHeight * (xterm.buffer.active.cursorY + 1)) / xterm.rows - element.clientHeight + BORDER_PX;
+  };
+  xterm.onRender(showCursor); // not before: the size of the screen follows the font with its next frame
   const changeTheme = () => (xterm.options.theme = theme(element));
   const dark = matchMedia("(prefers-color-scheme: dark)");
   addEventListener("themechange", changeTheme);
   dark.addEventListener("change", changeTheme);
 
-  return {
+  const terminal = {
     xterm,
     search,
     /**
@@ -83,6 +96,11 @@ export function createTerminal(element, { readOnly = false, onData, onBinary, on
      * @param {() => void} [parsed]
      */
     write: (data, parsed) => xterm.write(data, parsed),
+    /** Shows a screen that the daemon has drawn. @param {Record<string, any>} screen */
+    paint(screen) {
+      terminal.reset(screen.cols, screen.rows_count);
+      xterm.write(fromBase64(screen.data_b64), terminal.scale);
+    },
     /**
      * Makes the terminal blank, once everything written before is parsed.
      * @param {number} cols
@@ -99,17 +117,18 @@ export function createTerminal(element, { readOnly = false, onData, onBinary, on
       xterm.options.fontSize = FONT_PX;
       return fit.proposeDimensions();
     },
-    /** Chooses the font size so that the whole screen is visible. */
+    /** Chooses the font size so that the whole screen is visible, or the line of the cursor if that font would be too small. */
     scale() {
       let size = FONT_PX;
       xterm.options.fontSize = size;
+      isCut = false;
       for (let step = 0; step < 4; step++) {
         const proposed = fit.proposeDimensions();
         if (!proposed || (proposed.cols >= xterm.cols && proposed.rows >= xterm.rows)) return;
         const ratio = Math.min(proposed.cols / xterm.cols, proposed.rows / xterm.rows);
         size = Math.max(SMALLEST_FONT_PX, Math.min(size - 0.5, Math.floor(2 * size * ratio) / 2));
         xterm.options.fontSize = size;
-        if (size === SMALLEST_FONT_PX) return;
+        if (size === SMALLEST_FONT_PX) return void (isCut = true);
       }
     },
     focus: () => xterm.focus(),
@@ -120,6 +139,7 @@ export function createTerminal(element, { readOnly = false, onData, onBinary, on
       xterm.dispose();
     },
   };
+  return terminal;
 }
 
 /**
@@ -163,42 +183,16 @@ function useWebgl(xterm) {
 /** @param {HTMLElement} element */
 function theme(element) {
   const { color, backgroundColor } = getComputedStyle(element);
-  const [black, red, green, yellow, blue, magenta, cyan, white, brightBlack, brightRed, brightGreen, brightYellow, brightBlue,
-    brightMagenta, brightCyan, brightWhite] = palette(); // prettier-ignore
-  return { background: backgroundColor, foreground: color, cursor: color, cursorAccent: backgroundColor, selectionBackground: "#6cb2f766",
-    black, red, green, yellow, blue, magenta, cyan, white, brightBlack, brightRed, brightGreen, brightYellow, brightBlue,
-    brightMagenta, brightCyan, brightWhite }; // prettier-ignore
+  const plain = { background: backgroundColor, foreground: color, cursor: color, cursorAccent: backgroundColor, selectionBackground: "#6cb2f766" };
+  return { ...plain, ...Object.fromEntries(palette().map((value, index) => [colourName(index), value])) };
 }
 
 /**
- * The document as xterm.js sees it: its elements conform to the Content-Security-Policy, which rejects style elements without
- * a nonce, and style attributes that are set as text.
+ * Creates an element for xterm.js that conforms to the Content-Security-Policy, which rejects style elements without a nonce, and
+ * style attributes that are set as text. It replaces `document.createElement`, because parts of xterm.js use the document itself:
+ * the DOM renderer sets the colours of each row by style attributes.
+ * @param {string} name
  */
-function styledDocument() {
-  return new Proxy(document, {
-    get(target, name) {
-      const value = Reflect.get(target, name);
-      if (typeof value !== "function") return value;
-      return name === "createElement" ? createStyled : value.bind(target);
-    },
-  });
-}
-
-/**
- * Opens the terminal. Some parts of xterm.js create their style elements from the document itself.
- * @param {XTerm} xterm
- * @param {HTMLElement} element
- */
-function openStyled(xterm, element) {
-  document.createElement = createStyled;
-  try {
-    xterm.open(element);
-  } finally {
-    Reflect.deleteProperty(document, "createElement");
-  }
-}
-
-/** @param {string} name */
 function createStyled(name) {
   const element = Document.prototype.createElement.call(document, name);
   if (element instanceof HTMLStyleElement) {

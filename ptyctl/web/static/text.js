@@ -35,10 +35,3 @@ export function marked(text, query, regex) {
   const end = match.index + match[0].length;
   return html`${visible(text.slice(0, match.index))}<mark>${visible(match[0])}</mark>${visible(text.slice(end))}`;
 }
-
-/**
- * The name of a session for people: its device, conversation or host; of a shell the end of its id.
- * @param {Record<string, any>} session
- */
-export const sessionName = (session) =>
-  session.device ?? session.device_id ?? session.conversation_id ?? session.host ?? `shell ${session.session_id.slice(-4)}`;

@@ -21,7 +21,7 @@ export const fromBase64 = (text) => Uint8Array.from(atob(text), (letter) => lett
  * Text such as `3 min ago`.
  * @param {number | null | undefined} ts epoch ms
  */
-export function relativeTime(ts) {
+function relativeTime(ts) {
   if (ts == null) return "";
   const past = serverTime() - ts;
   const [size, unit] = UNITS.find(([size]) => Math.abs(past) >= size) ?? [1, ""];
@@ -83,6 +83,7 @@ const BADGES = {
   pending: "warn",
   failed: "bad",
   lost: "bad",
+  denied: "bad",
   declined: "bad",
 };
 
@@ -91,10 +92,11 @@ export const statusBadge = (status) =>
   html`<span class="badge ${BADGES[status] ?? ""}">${status.replaceAll("_", " ")}</span>`;
 
 /**
- * The result of a block: its status and exit code, or that the device reported an error.
+ * The result of a block: its status and exit code, that the device reported an error, or that the command was refused.
  * @param {Record<string, any>} block
  */
-export function blockBadge({ status, exit_code: exitCode, error_hints: hints }) {
+export function blockBadge({ status, exit_code: exitCode, error_hints: hints, refused }) {
+  if (refused) return statusBadge(refused);
   if (!exitCode && !(hints && status === "completed")) return statusBadge(status);
   return html`<span class="badge bad">${exitCode ? `${status} (${exitCode})` : "device error"}</span>`;
 }
@@ -201,6 +203,9 @@ export function confirmDialog({ title, text, action, input, value = "", required
  */
 export const emptyState = (title, text, action = nothing) =>
   html`<div class="empty"><h2>${title}</h2><p>${text}</p>${action}</div>`;
+
+/** What a view of a session that is not stored shows. @param {string} title */
+export const goneState = (title) => emptyState(title, "The session was removed, or the address is wrong.", link("/", "All sessions", "button"));
 
 /**
  * An error in place of content, with its next step.

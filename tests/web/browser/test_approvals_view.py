@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Browser, expect
 
 from ptyctl.api.errors import PtyctlError
 
-from .desk import ASKED, Desk
+from .desk import ASKED, Desk, running_desk
 
 
 async def test_approved_text_is_typed_and_shown_with_its_rule_and_screen(desk: Desk) -> None:
@@ -28,6 +31,14 @@ async def test_approved_text_is_typed_and_shown_with_its_rule_and_screen(desk: D
     await expect(page.locator(".request")).to_contain_text("go ahead")
     await page.get_by_role("link", name="Open the block").click()
     await expect(page).to_have_url(f"{desk.url}/s/{session}/b/{(await answer).block_id}")
+
+
+async def test_fault_of_the_policy_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, browser: Browser) -> None:
+    (tmp_path / "policy.toml").write_text("default = ")
+    monkeypatch.setenv("PTYCTL_POLICY", str(tmp_path / "policy.toml"))
+    async with running_desk(tmp_path, browser) as desk:
+        page = await desk.open("/approvals")
+        await expect(page.get_by_role("alert")).to_contain_text("policy.toml: not valid TOML")
 
 
 async def test_keys_select_edit_and_decline_requests(desk: Desk) -> None:
@@ -58,6 +69,29 @@ async def test_keys_select_edit_and_decline_requests(desk: Desk) -> None:
     await expect(page.locator(".request .badge")).to_have_text("declined")
 
 
+async def test_approval_for_a_time_is_given_by_key_and_revoked(desk: Desk) -> None:
+    session, other = await desk.open_shell(), await desk.open_shell()
+    await desk.exec(session, 'rm() { echo removed "$@"; }')
+    (await desk.ask(other)).cancel()
+    answer = await desk.ask(session)
+    page = await desk.open("/approvals")
+    await expect(page.locator(".requests button")).to_have_count(2)
+    await page.keyboard.press("j")
+    await expect(page.locator(".request header a")).to_have_text(f"session {session[-4:]}")
+    await page.keyboard.press("k")
+    await page.keyboard.press("j")
+    await page.get_by_label("Also the same command, for 10 minutes").check()
+    await page.get_by_label("Also keys for its program, for 60 s").check()
+    await page.keyboard.press("a")  # the focus is on a checkbox
+    assert (await answer).stdout == "removed -rf /etc\n"
+    await expect(page.locator(".facts")).to_contain_text(re.compile(r"Same command\s*until.*Keys\s*until", re.DOTALL))
+    assert (await desk.exec(session, ASKED)).stdout == "removed -rf /etc\n"
+    await page.get_by_role("button", name="Revoke").click()
+    await expect(page.get_by_role("button", name="Revoke")).to_have_count(0)
+    assert (await desk.exec(session, ASKED, timeout_ms=0)).done_reason == "approval"
+    await expect(page.locator("h1")).to_contain_text("2 waiting")
+
+
 async def test_link_to_request_of_a_session_shows_only_its_requests(desk: Desk) -> None:
     session, other = await desk.open_shell(), await desk.open_shell()
     for answer in [await desk.ask(session), await desk.ask(other)]:
@@ -71,7 +105,7 @@ async def test_link_to_request_of_a_session_shows_only_its_requests(desk: Desk) 
     await expect(page.locator(".requests button")).to_have_count(1)
     await page.reload()
     await expect(page.locator(".requests button")).to_have_count(1)
-    await expect(page.locator(".request header a")).to_have_text(f"shell {session[-4:]}")
+    await expect(page.locator(".request header a")).to_have_text(f"session {session[-4:]}")
 
 
 async def test_request_that_arrives_in_the_background_is_a_notification(desk: Desk) -> None:
@@ -89,5 +123,5 @@ async def test_request_that_arrives_in_the_background_is_a_notification(desk: De
     await expect(page.locator(".empty")).to_contain_text("No request waits")
     (await desk.ask(session)).cancel()
     await page.wait_for_function("window.shown.length")
-    assert await page.evaluate("window.shown") == [f"ada/mcp on shell {session[-4:]}: {ASKED}"]
+    assert await page.evaluate("window.shown") == [f"ada/mcp on session {session[-4:]}: {ASKED}"]
     await expect(page.locator(".request .badge")).to_have_text("pending")

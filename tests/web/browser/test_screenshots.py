@@ -57,11 +57,11 @@ async def test_screenshots(request: pytest.FixtureRequest, desk: Desk, monkeypat
         await _take(await _open(desk, "/", "light"), "sessions", "asks a question", height=330)
         await _take(await _open(desk, "/?view=wall", "dark"), "wall", "Delete 3 old backups", height=420)
         await _take(await _open(desk, "/approvals", "light"), "approval", "guarded:", height=720)
-        await _take(await _open(desk, f"/s/{console}", "dark"), "session", "show clok", height=720)
+        await _take(await _open(desk, f"/s/{console}", "dark", height=660), "session", "show clok", height=660)
 
 
-async def _open(desk: Desk, path: str, theme: Theme) -> Page:
-    return await desk.open(path, theme=theme, width=1200, height=720)
+async def _open(desk: Desk, path: str, theme: Theme, height: int = 720) -> Page:
+    return await desk.open(path, theme=theme, width=1200, height=height)
 
 
 async def _take(page: Page, name: str, text: str, height: int) -> None:

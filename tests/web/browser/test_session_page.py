@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
+from pathlib import Path
 
 import pytest
-from playwright.async_api import Route, expect
+from playwright.async_api import Browser, Route, WebSocketRoute, expect
 
 from ptyctl.core.principal import Kind, Principal, Role
 
-from .desk import Desk
+from .desk import Desk, running_desk
 from .visitor import Visitor, visit
 
 #: Whether a visible row of the terminal is `line 1` in red.
-_SHOWS_RED_LINE = """async () => {
-    const { terminalOf } = await import("/static/terminal.js");
-    const { buffer, rows } = terminalOf(document.querySelector(".term-box"));
+_SHOWS_RED_LINE = """() => {
+    const { buffer, rows } = shownTerminal();
     const visible = Array.from({ length: rows }, (_, row) => buffer.active.getLine(buffer.active.viewportY + row));
     return visible.find((line) => line?.translateToString(true) === "line 1")?.getCell(0).getFgColor() === 1;
 }"""
@@ -57,6 +58,29 @@ async def test_command_of_the_card_view_runs_and_can_be_typed_again(desk: Desk) 
     await expect(card).to_have_count(1)
 
 
+async def test_denied_command_has_a_card_that_says_it_was_not_typed(
+    tmp_path: Path, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text(
+        'extends = ["off"]\n[[rules]]\nid = "disks"\ncommand = ["mkfs.*", "**"]\ndecision = "deny"\nreason = "formats a disk"\n'
+        'matches = ["mkfs.ext4 /dev/nope"]\npasses = ["ls /dev"]\n'
+    )
+    monkeypatch.setenv("PTYCTL_POLICY", str(policy))
+    async with running_desk(tmp_path, browser) as desk:
+        session = await desk.open_shell()
+        alice = await visit(desk, session)
+        await alice.take_lock()
+        await alice.page.get_by_role("button", name="Type commands here").click()
+        alice.tab.expect_problem("status of 403")
+        await alice.page.get_by_role("textbox", name="Command", exact=True).fill("mkfs.ext4 /dev/nope")
+        await alice.page.keyboard.press("Enter")
+        card = alice.card("mkfs.ext4 /dev/nope")
+        await expect(card.locator(".badge.bad")).to_have_text("denied")
+        await card.locator("a.cmd").click()
+        await expect(alice.page.get_by_text("The command was not typed.")).to_be_visible()
+
+
 async def test_terminal_has_what_happened_before_the_page_was_opened(desk: Desk) -> None:
     session = await desk.open_shell()
     await desk.exec(session, "for i in {1..300}; do printf '\\033[31mline %s\\033[m\\n' $i; done")
@@ -66,8 +90,10 @@ async def test_terminal_has_what_happened_before_the_page_was_opened(desk: Desk)
         f"line {n}" for n in range(1, 301)
     ]
     await alice.page.locator(".term-box .xterm-screen").hover()
-    await alice.page.mouse.wheel(0, -100_000)
-    await alice.page.wait_for_function(_SHOWS_RED_LINE)
+    await alice.page.mouse.wheel(0, -1_000)
+    await alice.wait_for_terminal("() => shownTerminal().buffer.active.viewportY < shownTerminal().buffer.active.baseY")
+    await alice.page.evaluate("() => shownTerminal().scrollToTop()")  # one turn of the wheel moves a few rows
+    await alice.wait_for_terminal(_SHOWS_RED_LINE)
 
 
 async def test_card_has_the_colours_of_its_output(desk: Desk) -> None:
@@ -150,7 +176,7 @@ async def test_lock_passes_between_two_people_with_reason_queue_and_size(desk: D
     await bob.type("x")
     await bob.expect_lock("Nothing was typed: alice (web) has the lock")
     await expect(bob.page.locator(".session-head small")).not_to_contain_text("120×40")  # the window of alice is larger
-    size = await bob.page.locator(".session-head small").inner_text()
+    size = (await bob.page.locator(".session-head small").inner_text()).split()[0]
     await alice.type("echo $((20 + 1)) of alice\n")
     await bob.wait_for_text("\n21 of alice\n")
 
@@ -162,7 +188,7 @@ async def test_lock_passes_between_two_people_with_reason_queue_and_size(desk: D
     await expect(alice.page.locator(".messages")).to_contain_text("the maintenance window begins")
     await alice.type("echo never\n")
     await alice.expect_lock("Nothing was typed: bob (web) has the lock")
-    await expect(alice.page.locator(".session-head small")).not_to_have_text(size)  # the window of bob is smaller
+    await expect(alice.page.locator(".session-head small")).not_to_contain_text(size)  # the window of bob is smaller
     await bob.type("echo $((20 + 2)) of bob\n")
     await alice.wait_for_text("\n22 of bob\n")
     assert "never" not in await alice.text()
@@ -172,6 +198,58 @@ async def test_lock_passes_between_two_people_with_reason_queue_and_size(desk: D
     await bob.page.keyboard.press("Control+Shift+L")
     await alice.expect_lock("You have the lock.")
     await bob.expect_lock("alice (web) has the lock")
+
+
+async def test_session_that_is_busy_is_watched_once_it_is_not(desk: Desk) -> None:
+    session = await desk.open_shell()
+    await desk.exec(session, "echo shown")
+    visitor = Visitor(await desk.open_tab("/audit"))
+    error = {"error_code": "BUSY", "message": "the screen is 5 bytes behind", "details": {}, "retryable": True}
+    is_busy, refused = [True], asyncio.Queue[str]()
+
+    async def connect(socket: WebSocketRoute) -> None:
+        server = socket.connect_to_server()
+
+        def receive(text: str | bytes) -> None:
+            message = json.loads(text)
+            if is_busy[0] and message.get("topic") in (f"terminal:{session}", f"screen:{session}"):
+                refused.put_nowait(message["topic"])
+                socket.send(json.dumps({"op": "error", "id": message["id"], "error": error}))
+            else:
+                server.send(text)
+
+        socket.on_message(receive)
+
+    await visitor.page.route_web_socket("**/api/stream", connect)
+    await visitor.page.goto(f"{desk.url}/s/{session}")
+    await expect(visitor.page.locator(".notice")).to_have_text("Trying again: the screen is 5 bytes behind.")
+    await visitor.take_lock()
+    is_busy[0] = False
+    await visitor.wait_for_text("\nshown\n")
+    await expect(visitor.page.locator(".notice")).to_have_count(0)
+
+    is_busy[0] = True
+    await visitor.page.goto(f"{desk.url}/?view=wall")
+    while not (await refused.get()).startswith("screen"):
+        pass
+    is_busy[0] = False
+    await expect(visitor.page.locator(".tile .screen")).to_contain_text("shown")
+
+
+async def test_phone_shows_the_line_of_the_cursor_and_keys_for_the_holder_of_the_lock(desk: Desk) -> None:
+    session = await desk.open_shell()
+    await desk.exec(session, "PS1='$ '")  # the names of the host and the folder may be longer than the line
+    await desk.exec(session, "seq 100")
+    alice = await visit(desk, session, width=360, height=740, touch=True)
+    keys = alice.page.get_by_role("group", name="Keys")
+    await alice.wait_for_text("\n100\n")
+    await expect(alice.page.locator(".xterm-rows > div").last).to_be_in_viewport()
+    await expect(keys).to_have_count(0)
+    await alice.take_lock()
+    await alice.type("sleep 1000\n")
+    await expect(alice.card("sleep 1000")).to_contain_text("running")
+    await keys.get_by_role("button", name="Ctrl-C").tap()
+    await expect(alice.card("sleep 1000")).to_contain_text("cancelled (130)")
 
 
 async def test_closed_session_says_so_in_five_tabs(desk: Desk) -> None:
@@ -218,19 +296,69 @@ async def test_two_windows_of_a_person_share_the_lock_and_one_of_them_uses_it(de
     await second.expect_lock("You have the lock.")
 
 
-async def test_window_of_another_browser_that_takes_over_the_terminal_sizes_it(desk: Desk) -> None:
+@pytest.mark.parametrize("size", [{}, {"width": 900, "height": 700}], ids=["same-size", "smaller"])
+async def test_window_of_another_browser_that_takes_over_the_terminal_sizes_it(desk: Desk, size: dict[str, int]) -> None:
     session = await desk.open_shell()
-    first = await visit(desk, session)
-    second = await visit(desk, session, width=900, height=700)
+    first, second = await visit(desk, session), await visit(desk, session, **size)
     await first.take_lock()
     await second.expect_lock("You have the lock in another window")
+    head = second.page.locator(".session-head small")
+    await expect(head).not_to_contain_text("120×40")  # the window of the first one is larger
+    first_size = (await head.inner_text()).split()[0]
     await second.type("echo $((40 + 1))\n")
     await first.expect_lock("You have the lock in another window")
-    size = await second.page.locator(".session-head small").inner_text()
+    await expect(second.card("echo $((40 + 1))")).to_contain_text("completed")
+    if size:
+        await expect(head).not_to_contain_text(first_size)
+    before = (await head.inner_text()).split()[0]
     await first.page.set_viewport_size({"width": 1000, "height": 600})
     await second.type("echo $((40 + 2))\n")
     await first.wait_for_text("\n42\n")
-    await expect(second.page.locator(".session-head small")).to_have_text(size)
+    await expect(head).to_contain_text(before)
+    await second.page.set_viewport_size({"width": 700, "height": 500})
+    await expect(head).not_to_contain_text(before)
+
+
+async def test_person_sees_what_a_session_needs_and_closes_an_agents_terminal(desk: Desk) -> None:
+    session = await desk.open_shell(acquire_lock=True, terminal={"mode": "interactive", "terminal_id": "term_build"})
+    (await desk.ask(session)).cancel()
+    tab = await desk.open_tab("/")
+    row = tab.page.locator("tbody tr")
+    await expect(row).to_contain_text("interactive terminal")
+    await row.get_by_role("link", name="term_build").click()
+    head = tab.page.locator(".session-head")
+    await expect(head.locator("h1")).to_have_text("term_build")
+    await expect(tab.page).to_have_title("term_build · Session · ptyctl")
+    await expect(head.get_by_role("link", name="approval")).to_have_attribute("href", f"/approvals?session={session}")
+    await head.get_by_role("link", name="Failed").click()
+    await expect(tab.page.get_by_label("Session id")).to_have_value(session)
+    await expect(tab.page.get_by_label("Only failed")).to_be_checked()
+    await tab.page.go_back()
+    await head.get_by_role("button", name="Close").click()
+    await tab.page.get_by_role("button", name="Close the session").click()
+    await expect(tab.page.get_by_text("The session is closed.")).to_be_visible()
+    await expect(head.get_by_role("button", name="Close")).to_have_count(0)
+    await tab.page.get_by_role("link", name="Sessions").click()
+    await expect(tab.page.locator(".empty")).to_contain_text("No open sessions")
+
+
+#: A browser without WebGL, and one whose WebGL fails once the terminal uses it.
+_NO_WEBGL = "HTMLCanvasElement.prototype.getContext = function () { return null; }"
+_BROKEN_WEBGL = """HTMLCanvasElement.prototype.getContext = function (kind, options) {
+    return kind.startsWith("webgl") && options?.failIfMajorPerformanceCaveat ? {} : null;
+}"""
+
+
+@pytest.mark.parametrize("script", [_NO_WEBGL, _BROKEN_WEBGL], ids=["none", "broken"])
+async def test_terminal_in_a_browser_without_webgl_is_drawn_and_typed_into(desk: Desk, script: str) -> None:
+    session = await desk.open_shell()
+    page = await desk.open("/audit")
+    await page.add_init_script(script)
+    await page.goto(f"{desk.url}/s/{session}")
+    await page.get_by_role("button", name="Take the lock").click()
+    await expect(page.locator(".lockbar")).to_contain_text("You have the lock.")
+    await page.keyboard.type("echo $((6 * 7))\n")
+    await expect(page.locator(".xterm-rows > div", has_text=re.compile("^42$"))).to_be_visible()
 
 
 async def test_remaining_time_of_the_lock_is_that_of_the_daemons_clock(desk: Desk) -> None:

@@ -123,8 +123,8 @@ async def test_every_key_on_a_shared_console_is_typed_by_the_holder_of_its_lock(
         # Queue: another agent, then a person.
         queued = asyncio.create_task(eve.lock(wait_ms=_WAIT_MS))
         async with asyncio.timeout(_WAIT_MS / 1000):
-            while not (await alice.call("ptyctl_session", action="status", session_id=session)).get("queue"):
-                pass
+            while not (await alice.call("ptyctl_session", action="status", session_id=session)).get("queue"):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
         await alice.page.get_by_role("button", name="Wait in the queue").click()
         await alice.expect_lock("You are number 2 in the queue")
         await ada.unlock()

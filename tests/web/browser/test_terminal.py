@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
 import pytest_asyncio
-from playwright.async_api import Page, expect
+from playwright.async_api import Browser, Page, expect
 
-from .desk import Desk
+from .desk import Desk, running_desk
 from .visitor import visit
 
 #: A second terminal over the page, which records what it would send.
@@ -29,14 +31,38 @@ _QUERIES = (
 _FOCUS_EVENTS = "\x1b[?1004h"
 _CLIPBOARD = "\x1b]52;c;aGFja2Vk\x07\x1b]52;c;?\x07"
 
+#: Several times what a viewer may be behind.
+_FLOOD_BYTES = 16_000_000
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def shared_page(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> AsyncIterator[Page]:
+    """The page of a session."""
+    async with running_desk(tmp_path_factory.mktemp("shared"), browser) as desk:
+        visitor = await visit(desk, await desk.open_shell())
+        await visitor.expect_lock("Nobody has the lock")
+        yield visitor.page
+
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def page(desk: Desk) -> Page:
-    """A page with a terminal of its own that nothing else writes to."""
-    visitor = await visit(desk, await desk.open_shell())
-    await visitor.expect_lock("Nobody has the lock")
-    await visitor.page.evaluate(_OPEN_TERMINAL)
-    return visitor.page
+async def page(shared_page: Page) -> Page:
+    """A page with a separate terminal that nothing else writes to."""
+    await shared_page.evaluate(_OPEN_TERMINAL)
+    return shared_page
+
+
+@pytest.mark.parametrize("webgl", [False, True])
+async def test_colours_are_drawn_with_and_without_webgl(desk: Desk, webgl: bool) -> None:
+    page = await desk.open(webgl=webgl)
+    await page.evaluate(_OPEN_TERMINAL)
+    await page.evaluate(_WRITE, "\x1b[38;2;10;20;30mdark")
+    canvases, words = page.locator(".xterm-screen canvas"), page.locator(".xterm-rows span", has_text="dark")
+    if webgl:
+        await expect(canvases).not_to_have_count(0)
+        await expect(words).to_have_count(0)
+    else:
+        await expect(words).to_have_css("color", "rgb(10, 20, 30)")
+        await expect(canvases).to_have_count(0)
 
 
 async def _sent(page: Page) -> Any:
@@ -86,3 +112,16 @@ async def test_markup_in_commands_output_and_title_is_text(desk: Desk) -> None:
     await visitor.wait_for_text(markup)
     assert await visitor.page.locator("img").count() == 0
     assert await visitor.page.evaluate("window.hacked") is None
+
+
+async def test_flood_with_the_page_open_ends_at_its_last_line(desk: Desk) -> None:
+    session, other = await desk.open_shell(), await desk.open_shell()
+    visitor = await visit(desk, session)
+    command = f"yes 0123456789012345678901234567890 | head -c {_FLOOD_BYTES}; echo last $((6 * 7))"
+    await desk.exec(session, command, timeout_ms=0)
+    assert "hi" in str((await desk.exec(other, "echo hi")).stdout)
+    await visitor.wait_for_text("\nlast 42\n")
+    await expect(visitor.card(command)).to_contain_text("completed")
+    await visitor.take_lock()
+    await visitor.type("echo $((7 * 7))\n")
+    await visitor.wait_for_text("\n49\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from playwright.async_api import Locator, Page, expect
@@ -13,13 +12,19 @@ from tests.web.console import ALICE
 
 from .desk import Desk
 
-#: Text of the terminal's screen and scrollback.
-_TEXT = """async () => {
+#: Makes `shownTerminal` in the page, which returns the terminal of xterm.js, if there is one.
+_DEFINE_TERMINAL = """async () => {
     const { terminalOf } = await import("/static/terminal.js");
-    const buffer = terminalOf(document.querySelector(".term-box"))?.buffer.active;
+    window.shownTerminal = () => terminalOf(document.querySelector(".term-box"));
+}"""
+#: Text of the terminal's screen and scrollback.
+_TEXT = """() => {
+    const buffer = shownTerminal()?.buffer.active;
     const line = (_, row) => buffer.getLine(row).translateToString(true);
     return buffer ? Array.from({ length: buffer.length }, line).join("\\n") : "";
 }"""
+#: How often the page looks for a text (ms). By default it looks at each frame, and a hidden page draws none.
+_POLL_MS = 50
 
 
 class Visitor:
@@ -62,11 +67,17 @@ class Visitor:
 
     async def text(self) -> str:
         """Text of the terminal, its scrollback included."""
+        await self.page.evaluate(_DEFINE_TERMINAL)
         return str(await self.page.evaluate(_TEXT))
 
     async def wait_for_text(self, text: str) -> None:
         """Wait until the terminal has the text."""
-        await self.page.wait_for_function(f"async () => (await ({_TEXT})()).includes({json.dumps(text)})")
+        await self.wait_for_terminal(f"text => ({_TEXT})().includes(text)", text)
+
+    async def wait_for_terminal(self, predicate: str, arg: object = None) -> None:
+        """Wait until a function of the page is true for `arg`. It must not be async: its promise would count as true."""
+        await self.page.evaluate(_DEFINE_TERMINAL)
+        await self.page.wait_for_function(predicate, arg=arg, polling=_POLL_MS)
 
     def card(self, command: str) -> Locator:
         """The cards of a command."""

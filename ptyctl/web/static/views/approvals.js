@@ -4,8 +4,9 @@ import { ApiError, call, principal, serverTime } from "../api.js";
 import { html, nothing, render, repeat } from "../lit.js";
 import { query, replaceAddress } from "../router.js";
 import { screenView } from "../screen_view.js";
+import { sessionName } from "../session_entry.js";
 import { stream } from "../stream.js";
-import { sessionName, visible } from "../text.js";
+import { visible } from "../text.js";
 import { confirmDialog, emptyState, errorBox, link, sessionPath, statusBadge, timeAgo, timeLeft, toast, toastError } from "../ui.js";
 
 /** @typedef {Record<string, any>} Approval an entry, see docs/contracts.md */
@@ -35,6 +36,7 @@ export function mount(root) {
   let screen = null;
   /** @type {Record<string, any>[]} */
   let rules = [];
+  let policyProblem = "";
 
   const subscription = stream.subscribe("approvals", {
     onMessage(message) {
@@ -57,7 +59,18 @@ export function mount(root) {
   const timer = setInterval(update, 1_000);
   document.addEventListener("keydown", onKey);
   if (selected) void fetchSelected(selected);
+  void checkPolicy();
   update();
+
+  /** Shows why the policy could not be loaded, if so. */
+  async function checkPolicy() {
+    try {
+      policyProblem = (await call("policy", { action: "show" })).problem ?? "";
+    } catch (failure) {
+      toastError(failure);
+    }
+    update();
+  }
 
   /** An ended request is not in the stream: a link to it must still show it. @param {string} id */
   async function fetchSelected(id) {
@@ -129,6 +142,7 @@ export function mount(root) {
           <h1>Approvals <small>${list.length} waiting</small></h1>
           ${session ? link("/approvals", "of all sessions", "button small") : nothing}<span class="grow"></span>${notifyButton()}
         </div>
+        ${policyProblem ? errorBox({ message: `The policy could not be loaded: ${policyProblem}`, hint: "correct the file; it is loaded again then" }) : nothing}
         ${all.size ? html`<div class="inbox">${listView(list)}${entry ? detail(entry) : nothing}</div>` : nothingWaits()}`,
       root,
     );
@@ -286,7 +300,7 @@ export function mount(root) {
 
   /** @param {KeyboardEvent} event */
   function onKey(event) {
-    const field = event.target instanceof Element && event.target.closest("input, textarea, select, dialog");
+    const field = event.target instanceof Element && event.target.closest("input:not([type=checkbox]), textarea, select, dialog");
     if (field && event.key === "Escape" && edited !== null) {
       edited = null;
       update();

@@ -1,11 +1,13 @@
 // A block: one command, its facts, and its whole output as text or as the terminal showed it.
 
-import { ApiError, call, get, serverTime } from "../api.js";
-import { downloadOutput, isRunning, readOutput } from "../cards.js";
+import { ApiError, call, get, recording, serverTime } from "../api.js";
+import { isRunning, outputButtons, readOutput } from "../cards.js";
 import { html, nothing, render } from "../lit.js";
 import { query, replaceAddress } from "../router.js";
+import { followSession } from "../session_entry.js";
 import { createTerminal } from "../terminal.js";
-import { blockBadge, bytes, copyButton, duration, emptyState, errorBox, fromBase64, link, sessionPath, timeAgo } from "../ui.js";
+import { visible } from "../text.js";
+import { blockBadge, bytes, copyButton, duration, errorBox, fromBase64, goneState, link, sessionPath, timeAgo } from "../ui.js";
 
 /** @typedef {Record<string, any>} Message */
 
@@ -13,11 +15,7 @@ const REFRESH_MS = 1_000;
 /** Text that is shown at once; more on request. */
 const TEXT_BYTES = 1_000_000;
 
-/**
- * @param {HTMLElement} root
- * @param {Record<string, string>} params
- * @returns {() => void}
- */
+/** @param {HTMLElement} root @param {Record<string, string>} params */
 export function mount(root, params) {
   const session = params.session ?? "";
   /** @type {Message | null} */
@@ -25,6 +23,7 @@ export function mount(root, params) {
   /** @type {Message | null} */
   let approval = null;
   let output = { text: "", complete: false };
+  let name = session;
   /** @type {unknown} */
   let error = null;
   let asTerminal = query().get("view") === "terminal";
@@ -66,19 +65,13 @@ export function mount(root, params) {
     const box = root.querySelector(".term-box");
     if (!(box instanceof HTMLElement) || !block || terminal) return;
     const shown = (terminal = createTerminal(box, { readOnly: true }));
-    const path = `/api/session/${encodeURIComponent(session)}`;
     try {
-      const screen = await get(`${path}/screen?at=${block.raw_begin}`);
+      const screen = await get(`/api/session/${encodeURIComponent(session)}/screen?at=${block.raw_begin}`);
       if (terminal !== shown) return;
-      shown.reset(screen.cols, screen.rows_count);
-      shown.write(fromBase64(screen.data_b64), shown.scale);
-      const end = block.raw_end ?? Infinity;
-      for (let from = block.raw_begin, complete = false; from < end && !complete; ) {
-        const page = await get(`${path}/recording?from=${from}&max_bytes=${Math.min(end - from, 1 << 20)}`);
+      shown.paint(screen);
+      for await (const event of recording(session, block.raw_begin, block.raw_end ?? Infinity)) {
         if (terminal !== shown) return;
-        for (const event of page.events) if (event.data_b64) shown.write(fromBase64(event.data_b64));
-        complete = page.complete || page.resume_offset <= from;
-        from = page.resume_offset;
+        if (event.data_b64) shown.write(fromBase64(event.data_b64));
       }
     } catch (failed) {
       error = failed;
@@ -118,7 +111,7 @@ export function mount(root, params) {
   /** @param {Message} shown */
   function page(shown) {
     return html`<div class="toolbar">
-        ${link(sessionPath(session), `← ${session}`)}
+        ${link(sessionPath(session), `← ${visible(name)}`)}
       </div>
       <section class="panel"><h1><pre>${shown.cmd}</pre></h1>${facts(shown)}</section>
       <div class="toolbar">
@@ -126,8 +119,7 @@ export function mount(root, params) {
           <button type="button" class="small" aria-pressed=${!asTerminal} @click=${() => setTerminal(false)}>Text</button>
           <button type="button" class="small" aria-pressed=${asTerminal} @click=${() => setTerminal(true)}>Terminal</button>
         </span>
-        ${copyButton("Copy command", () => shown.cmd)} ${copyButton("Copy output", async () => (await readOutput(session, shown)).text)}
-        <button type="button" class="small" @click=${() => downloadOutput(session, shown)}>Download</button>
+        ${outputButtons(session, shown)}
         ${link(sessionPath(session, `/at/${shown.raw_begin}`), "Screen at its begin", "button small")}
         ${shown.raw_end == null ? nothing : link(sessionPath(session, `/at/${shown.raw_end}`), "Screen at its end", "button small")}
         ${copyButton("Copy link", () => location.href)}
@@ -137,22 +129,26 @@ export function mount(root, params) {
         ? html`<div class="term-box"></div>`
         : output.text
           ? html`<pre class="output" tabindex="0" aria-label="Output">${output.text}</pre>`
-          : html`<p class="hint">${isRunning(shown) ? "There is no output yet." : "The command printed nothing."}</p>`}
+          : html`<p class="hint">${isRunning(shown) ? "There is no output yet." : shown.refused ? "The command was not typed." : "The command printed nothing."}</p>`}
       ${asTerminal || output.complete || isRunning(shown) ? nothing : html`<button type="button" @click=${readAll}>Show all output</button>`}`;
   }
 
   function update() {
     if (closed) return;
     const gone = error instanceof ApiError && error.error_code === "NOT_FOUND";
-    const missing = () => emptyState("This block is not here", "Its session was removed, or the address is wrong.", link("/", "All sessions", "button"));
-    render(block ? page(block) : gone ? missing() : error ? errorBox(error) : nothing, root);
+    render(block ? page(block) : html`<h1>Command</h1>${gone ? goneState("This block is not here") : error ? errorBox(error) : nothing}`, root);
     if (block && asTerminal) void showTerminal();
   }
 
   void load();
   void loadApproval();
+  const entries = followSession(session, (shown) => {
+    name = shown;
+    update();
+  });
   return () => {
     closed = true;
+    entries.close();
     terminal?.dispose();
     terminal = null;
   };

@@ -1,25 +1,28 @@
 // The inventory: open a device, check why it cannot be opened, and its sessions.
 
-import { call, taskId } from "../api.js";
+import { ApiError, call, taskId } from "../api.js";
 import { html, nothing, render, repeat } from "../lit.js";
 import { navigate, query, replaceAddress } from "../router.js";
 import { stream } from "../stream.js";
 import { visible } from "../text.js";
-import { emptyState, errorBox, link, sessionPath, statusBadge, timeAgo, toastError } from "../ui.js";
+import { blockBadge, emptyState, errorBox, link, sessionPath, statusBadge, timeAgo, toastError } from "../ui.js";
 
 /** @typedef {Record<string, any>} Device */
+/** @typedef {Record<string, any>} Hit a command, see docs/contracts.md */
 
 const RECENT = 5;
+/** Commands that are asked for, to find their sessions. */
+const RECENT_COMMANDS = 200;
 
 /** @param {HTMLElement} root */
 export function mount(root) {
   /** @type {Device[] | null} */
   let devices = null;
   /** @type {Map<string, Record<string, any>>} */
-  const sessions = new Map();
+  let sessions = new Map();
   /** Results of doctor, or null while it runs. @type {Map<string, Record<string, any>[] | null>} */
   const checks = new Map();
-  /** Earlier sessions by device, from the audit log. @type {Map<string, Record<string, any>[]>} */
+  /** The last command of the latest sessions by device. @type {Map<string, Record<string, any>[]>} */
   const recent = new Map();
   /** @type {Set<string>} */
   const opening = new Set();
@@ -28,13 +31,9 @@ export function mount(root) {
   let error = null;
   let mounted = true;
 
-  const subscription = stream.subscribe("sessions", {
-    onMessage(message) {
-      if (message.full) sessions.clear();
-      for (const entry of message.sessions ?? []) sessions.set(entry.session_id, entry);
-      for (const id of message.removed ?? []) sessions.delete(id);
-      update();
-    },
+  const subscription = stream.follow("sessions", (all) => {
+    sessions = all;
+    update();
   });
   void load();
   update();
@@ -43,13 +42,13 @@ export function mount(root) {
     try {
       devices = (await call("devices", { action: "list" })).devices;
     } catch (failure) {
-      error = failure;
+      if (failure instanceof ApiError && failure.error_code === "NOT_FOUND") devices = []; // there is no file yet
+      else error = failure;
     }
     update();
   }
 
   function update() {
-    if (!mounted) return undefined;
     if (error || !devices) return render(html`<h1>Devices</h1>${error ? errorBox(error) : html`<p class="hint">Loading …</p>`}`, root);
     const words = filter.toLowerCase().split(/\s+/);
     const shown = devices.filter((device) => words.every((word) => JSON.stringify(Object.values(device)).toLowerCase().includes(word)));
@@ -98,7 +97,7 @@ export function mount(root) {
         </td>
       </tr>
       ${checks.has(name) ? html`<tr class="more"><td colspan="6">${doctorView(checks.get(name) ?? null)}</td></tr>` : nothing}
-      ${recent.has(name) ? html`<tr class="more"><td colspan="6">${recentView(recent.get(name) ?? [])}</td></tr>` : nothing}`;
+      ${recent.has(name) ? html`<tr class="more"><td colspan="6">${recentView(name, recent.get(name) ?? [])}</td></tr>` : nothing}`;
   }
 
   /** @param {string} name */
@@ -133,8 +132,9 @@ export function mount(root) {
   async function toggleRecent(name) {
     try {
       if (recent.delete(name)) return;
-      const { rows } = await call("audit", { event: "open", device: name, limit: RECENT });
-      recent.set(name, rows.reverse());
+      const { hits } = await call("search", { device: name, limit: RECENT_COMMANDS }); // newest first
+      const last = new Map(hits.map((/** @type {Hit} */ hit) => [hit.session_id, hit]).reverse());
+      recent.set(name, [...last.values()].reverse().slice(0, RECENT));
     } catch (failure) {
       toastError(failure);
     } finally {
@@ -151,20 +151,24 @@ export function mount(root) {
 /** @param {Record<string, any>[] | null} checks */
 function doctorView(checks) {
   if (!checks) return html`<p class="hint" role="status">Checking each step of the connection …</p>`;
-  return html`<ol class="checks" role="status">
+  return html`<div role="status"><ol class="checks">
     ${checks.map(
       ({ name, ok, result, hint }) => html`<li>
         <span class="badge ${ok ? "good" : "bad"}">${ok ? "ok" : "failed"}</span> <b>${name}</b> ${visible(result)}
         ${hint ? html`<small>Next step: ${visible(hint)}</small>` : nothing}
       </li>`,
     )}
-  </ol>`;
+  </ol></div>`;
 }
 
-/** @param {Record<string, any>[]} rows of the audit log */
-function recentView(rows) {
-  if (!rows.length) return html`<p class="hint">No session of this device is in the audit log.</p>`;
-  return html`<ul>${rows.map((row) => html`<li>${link(sessionPath(row.session_id), row.session_id)} opened by ${row.principal} ${timeAgo(row.ts)}</li>`)}</ul>`;
+/** @param {string} name @param {Hit[]} hits */
+function recentView(name, hits) {
+  if (!hits.length) return html`<p class="hint">No command has run on this device yet.</p>`;
+  const item = (/** @type {Hit} */ hit) => html`<li>
+    ${link(sessionPath(hit.session_id), hit.session_id)}, last command
+    ${link(sessionPath(hit.session_id, `/b/${hit.block_id}`), visible(hit.cmd), "cmd")} ${blockBadge(hit)} ${timeAgo(hit.ts_begin)}
+  </li>`;
+  return html`<ul>${hits.map(item)}</ul> ${link(`/search?${new URLSearchParams({ device: name })}`, "All its commands", "button small")}`;
 }
 
 const noDevices = () =>

@@ -30,7 +30,7 @@ export function mount(root) {
         <p>On the daemon's machine, <code>ptyctl web</code> opens this page without a token.</p>
         <label class="field">
           Token
-          <input name="token" type="password" autocomplete="current-password" required autofocus>
+          <input name="token" type="password" autocomplete="current-password" required>
         </label>
         ${error ? errorBox(error) : nothing}
         <div class="actions"><button type="submit" class="primary">Sign in</button></div>
@@ -43,6 +43,7 @@ export function mount(root) {
   const check = () => document.hidden || void me().catch(() => {});
 
   update();
+  root.querySelector("input")?.focus(); // autofocus applies only to the first content of a page
   document.addEventListener("visibilitychange", check);
   addEventListener("focus", check);
   return () => {

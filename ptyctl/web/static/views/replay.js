@@ -1,40 +1,40 @@
 // Replay of a session: the screen at any place of its output, from the server's screen model, and the output from there on in
 // its original timing.
 
-import { ApiError, call, get } from "../api.js";
+import { ApiError, call, get, recording } from "../api.js";
 import { hasFailed } from "../cards.js";
 import { html, nothing, render } from "../lit.js";
 import { replaceAddress } from "../router.js";
+import { followSession } from "../session_entry.js";
 import { createTerminal } from "../terminal.js";
-import { bytes, emptyState, errorBox, fromBase64, link, sessionPath } from "../ui.js";
+import { visible } from "../text.js";
+import { bytes, errorBox, fromBase64, goneState, link, sessionPath } from "../ui.js";
 
 /** @typedef {Record<string, any>} Message */
 
 const SPEEDS = [0.5, 1, 2, 4, 16];
-const PAGE_BYTES = 1 << 18;
 /** Pauses are at most this long when idle time is skipped. */
 const LONGEST_IDLE_MS = 400;
 const MAX_BLOCKS = 1_000;
 /** Browsers ignore changes of the address if there are many. */
 const ADDRESS_INTERVAL_MS = 250;
+/** A screen that takes long to draw is asked for again: drawing continues where it stopped. */
+const RETRY_DELAY_MS = 1_000;
 
-/**
- * @param {HTMLElement} root
- * @param {Record<string, string>} params
- * @returns {() => void}
- */
+/** @param {HTMLElement} root @param {Record<string, string>} params */
 export function mount(root, params) {
   const session = params.session ?? "";
   const path = `/api/session/${encodeURIComponent(session)}`;
   let offset = Number(params.offset) || 0;
   let size = offset;
+  let name = session;
   /** @type {number | null} */
   let ts = null;
   /** @type {Message[]} */
   let blocks = [];
-  /** @type {Message[]} */
-  let events = [];
-  /** Where the next page of events begins; null at the end. @type {number | null} */
+  /** What follows the screen that is shown. */
+  let events = recording(session, offset);
+  /** The next event, once it is asked for. @type {Promise<IteratorResult<Message, void>> | null} */
   let next = null;
   let closed = false;
   let playing = false;
@@ -50,6 +50,8 @@ export function mount(root, params) {
   let timer;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let addressTimer;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let retryTimer;
   /** @type {AbortController | null} */
   let seeking = null;
   /** @type {import("../terminal.js").Terminal | null} */
@@ -59,7 +61,9 @@ export function mount(root, params) {
   async function seek(place) {
     seeking?.abort();
     const current = (seeking = new AbortController());
+    generation++;
     clearTimeout(timer);
+    clearTimeout(retryTimer);
     offset = Math.max(0, Math.min(place, size));
     busy = true;
     update();
@@ -73,6 +77,10 @@ export function mount(root, params) {
     } catch (failed) {
       if (current.signal.aborted) return;
       error = failed;
+      if (failed instanceof ApiError && failed.error_code === "BUSY") {
+        retryTimer = setTimeout(() => void seek(place), RETRY_DELAY_MS);
+        return update();
+      }
       playing = false;
     }
     busy = false;
@@ -90,12 +98,11 @@ export function mount(root, params) {
   /** @param {Message} screen */
   function show(screen) {
     const shown = open();
-    shown.reset(screen.cols, screen.rows_count);
-    shown.write(fromBase64(screen.data_b64), () => shown.scale());
+    shown.paint(screen);
     offset = screen.raw_offset;
     ts = screen.ts;
-    events = [];
-    next = offset;
+    events = recording(session, offset);
+    next = null;
   }
 
   function open() {
@@ -105,23 +112,15 @@ export function mount(root, params) {
 
   /** Plays the next event after its pause. */
   async function step() {
-    const place = seeking;
     const current = ++generation;
-    const isCurrent = () => playing && place === seeking && current === generation;
-    if (!events.length && next !== null) {
-      try {
-        const page = await get(`${path}/recording?from=${next}&max_bytes=${PAGE_BYTES}`);
-        if (!isCurrent()) return;
-        events = page.events;
-        next = page.complete || page.resume_offset <= next ? null : page.resume_offset;
-      } catch (failed) {
-        if (!isCurrent()) return;
-        error = failed;
-        playing = false;
-        return update();
-      }
+    const result = await (next ??= events.next()).catch((failed) => ({ failed }));
+    if (!playing || current !== generation) return;
+    if ("failed" in result) {
+      error = result.failed;
+      events = recording(session, offset);
+      next = null;
     }
-    const event = events[0];
+    const event = "value" in result && result.value;
     if (!event) {
       playing = false;
       return update();
@@ -133,7 +132,7 @@ export function mount(root, params) {
   /** @param {Message} event */
   function play(event) {
     const shown = open();
-    events.shift();
+    next = null;
     if (event.data_b64) shown.write(fromBase64(event.data_b64));
     else if (event.incarnation) shown.reset(shown.xterm.cols, shown.xterm.rows);
     else if (event.cols) shown.write("", () => (shown.xterm.resize(event.cols, event.rows), shown.scale()));
@@ -149,7 +148,7 @@ export function mount(root, params) {
     clearTimeout(timer);
     if (!playing) setAddress();
     else if (offset >= size) return void seek(0);
-    else void step();
+    else if (!busy) void step();
     update();
   }
 
@@ -178,8 +177,8 @@ export function mount(root, params) {
     const block = currentBlock();
     return html`<div class="lockbar" role="group" aria-label="Replay">
       <button type="button" class="primary" @click=${toggle}>${playing ? "Pause" : "Play"} <kbd>k</kbd></button>
-      <button type="button" @click=${() => stepBlock(-1)} aria-label="Previous command"><kbd>[</kbd> Command</button>
-      <button type="button" @click=${() => stepBlock(1)} aria-label="Next command">Command <kbd>]</kbd></button>
+      <button type="button" @click=${() => stepBlock(-1)} aria-label="Previous command">Previous <kbd>[</kbd></button>
+      <button type="button" @click=${() => stepBlock(1)} aria-label="Next command">Next <kbd>]</kbd></button>
       <span class="scrubber">
         <input type="range" min="0" max=${Math.max(size, 1)} .value=${String(offset)} aria-label="Place in the output"
           aria-valuetext="${bytes(offset)} of ${bytes(size)}"
@@ -191,7 +190,7 @@ export function mount(root, params) {
         ${SPEEDS.map((one) => html`<option value=${one} ?selected=${one === speed}>${one}×</option>`)}</select></label>
       <label class="check"><input type="checkbox" .checked=${skipIdle}
         @change=${(/** @type {Event} */ event) => (skipIdle = /** @type {HTMLInputElement} */ (event.target).checked)}> Skip idle time</label>
-      <span class="refusal">${ts === null ? nothing : new Date(ts).toLocaleString()}
+      <span class="place">${ts === null ? nothing : new Date(ts).toLocaleString()}
         ${block ? html`· ${link(sessionPath(session, `/b/${block.block_id}`), block.cmd || "command")}` : nothing}</span>
     </div>`;
   }
@@ -200,12 +199,12 @@ export function mount(root, params) {
     if (closed) return;
     const gone = error instanceof ApiError && error.error_code === "NOT_FOUND";
     render(
-      html`<div class="session-head"><h1>Replay of ${session}</h1><span class="grow"></span>
+      html`<div class="session-head"><h1 title=${session}>Replay of ${visible(name)}</h1><span class="grow"></span>
           ${link(sessionPath(session), "Live session", "button small")}
           <a class="button small" href="${path}/text" download>Text</a>
           <a class="button small" href="${path}/cast" download>Recording</a></div>
         ${gone
-          ? emptyState("There is no recording", "The session was removed, or the address is wrong.", link("/", "All sessions", "button"))
+          ? goneState("There is no recording")
           : error ? errorBox(error) : nothing}
         <section class="stage" aria-label="Terminal" aria-busy=${busy} ?hidden=${gone}><div class="term-box"></div></section>
         ${gone ? nothing : controls()}`,
@@ -231,11 +230,17 @@ export function mount(root, params) {
   resized.observe(/** @type {HTMLElement} */ (root.querySelector(".term-box")));
   addEventListener("keydown", handleKey);
   void begin();
+  const entries = followSession(session, (shown) => {
+    name = shown;
+    update();
+  });
   return () => {
     closed = true;
+    entries.close();
     playing = false;
     clearTimeout(timer);
     clearTimeout(addressTimer);
+    clearTimeout(retryTimer);
     seeking?.abort();
     resized.disconnect();
     removeEventListener("keydown", handleKey);

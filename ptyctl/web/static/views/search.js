@@ -1,16 +1,14 @@
 // Search over the commands of all sessions and their output.
 
-import { call, serverTime } from "../api.js";
+import { call } from "../api.js";
+import { given, since, submitFilters, textField, timeField } from "../filters.js";
 import { html, nothing, render, repeat } from "../lit.js";
-import { navigate, query } from "../router.js";
-import { marked, sessionName } from "../text.js";
+import { query } from "../router.js";
+import { sessionName } from "../session_entry.js";
+import { marked, visible } from "../text.js";
 import { blockBadge, emptyState, errorBox, link, sessionPath, timeAgo } from "../ui.js";
 
 /** @typedef {Record<string, any>} Hit a command, see docs/contracts.md */
-
-const HOUR_MS = 3_600_000;
-/** @type {[hours: string, label: string][]} */
-const AGES = [["", "any time"], ["1", "last hour"], ["24", "last day"], ["168", "last week"]];
 
 /** @param {HTMLElement} root */
 export function mount(root) {
@@ -22,7 +20,6 @@ export function mount(root) {
   /** @type {string | undefined} */
   let cursor;
   let loading = false;
-  let mounted = true;
   /** @type {unknown} */
   let error = null;
 
@@ -37,14 +34,13 @@ export function mount(root) {
     loading = true;
     error = null;
     update();
-    const hours = Number(fields.get("hours"));
     try {
       const reply = await call("search", {
         ...(text && { query: text, regex }),
-        ...(fields.get("device") && { device: fields.get("device") }),
-        ...(fields.get("session") && { session_id: fields.get("session") }),
+        ...given(fields, "device"),
+        ...given(fields, "session", "session_id"),
         ...(fields.has("failed") && { failed: true }),
-        ...(hours > 0 && { since_ts: serverTime() - hours * HOUR_MS }),
+        ...since(fields, "since_ts"),
         ...(cursor && { from_cursor: cursor }),
       });
       hits = [...hits, ...reply.hits];
@@ -53,7 +49,7 @@ export function mount(root) {
       error = failure;
     }
     loading = false;
-    if (mounted) update();
+    update();
   }
 
   function update() {
@@ -61,25 +57,13 @@ export function mount(root) {
   }
 
   function form() {
-    return html`<form role="search" class="toolbar" @submit=${submit}>
+    return html`<form role="search" class="toolbar" @submit=${(/** @type {SubmitEvent} */ event) => submitFilters(event, "/search")}>
       <input class="grow" type="search" name="q" placeholder="Text of a command or its output, in any session" aria-label="Search for" .value=${text}>
       <label class="check"><input type="checkbox" name="regex" ?checked=${regex}>Regular expression</label>
       <label class="check"><input type="checkbox" name="failed" ?checked=${fields.has("failed")}>Only failed</label>
-      <input name="device" placeholder="Device, such as core-*" aria-label="Device" .value=${fields.get("device") ?? ""}>
-      <select name="hours" aria-label="Time">
-        ${AGES.map(([hours, label]) => html`<option value=${hours} ?selected=${hours === (fields.get("hours") ?? "")}>${label}</option>`)}
-      </select>
+      ${textField(fields, "device", "Device", "Device, such as core-*")} ${textField(fields, "session", "Session id")} ${timeField(fields)}
       <button type="submit" class="primary" ?disabled=${loading}>Search</button>
     </form>`;
-  }
-
-  /** @param {SubmitEvent} event */
-  function submit(event) {
-    event.preventDefault();
-    const state = new URLSearchParams();
-    for (const [name, value] of new FormData(/** @type {HTMLFormElement} */ (event.target))) if (value) state.set(name, String(value));
-    if (fields.get("session")) state.set("session", String(fields.get("session")));
-    navigate(`/search?${state}`);
   }
 
   function results() {
@@ -92,7 +76,7 @@ export function mount(root) {
     }
     const more = html`<div><button type="button" ?disabled=${loading} @click=${() => void load()}>More results</button></div>`;
     if (!hits.length && loading) return html`<p class="hint" role="status">Searching …</p>`;
-    if (!hits.length && !cursor) return emptyState("Nothing found", "No command or output matches. Try another text, a longer time or fewer filters.");
+    if (!hits.length && !cursor) return nothingFound(fields);
     return html`<p class="hint" role="status">${hits.length}${cursor ? "+" : ""} ${hits.length === 1 ? "command" : "commands"}</p>
       ${repeat(hits, (hit) => `${hit.session_id}/${hit.block_id}`, hitView)} ${cursor ? more : nothing}`;
   }
@@ -104,6 +88,7 @@ export function mount(root) {
         ${link(sessionPath(hit.session_id, `/b/${hit.block_id}`), marked(hit.cmd, text, regex), "cmd")}
         ${blockBadge(hit)} ${link(sessionPath(hit.session_id), sessionName(hit))}
         <span class="meta">${hit.mode ?? ""} ${timeAgo(hit.ts_begin)}</span>
+        ${hit.error_hints ? html`<span class="meta">${visible(hit.error_hints[0] ?? "")}</span>` : nothing}
       </header>
       ${hit.lines.length ? html`<ol class="output">${hit.lines.map(lineView)}</ol>` : nothing}
       ${hit.more_lines ? html`<footer>${link(sessionPath(hit.session_id, `/b/${hit.block_id}`), "More lines match")}</footer>` : nothing}
@@ -114,8 +99,12 @@ export function mount(root) {
   function lineView(found) {
     return html`<li value=${found.line}>${marked(found.text, text, regex)}</li>`;
   }
+}
 
-  return () => {
-    mounted = false;
-  };
+/** @param {URLSearchParams} fields */
+function nothingFound(fields) {
+  const session = fields.get("session");
+  const back = session ? link(sessionPath(session), "Back to the session", "button") : nothing;
+  if (session && fields.has("failed") && !fields.get("q")) return emptyState("Nothing failed", "No command of this session has failed so far.", back);
+  return emptyState("Nothing found", "No command or output matches. Try another text, a longer time or fewer filters.", back);
 }

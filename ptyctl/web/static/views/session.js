@@ -7,9 +7,11 @@ import { createKeyboard } from "../keyboard.js";
 import { html, nothing, render } from "../lit.js";
 import { createLock } from "../lock.js";
 import { query, replaceAddress } from "../router.js";
+import { followSession, needBadges, origin } from "../session_entry.js";
 import { stream } from "../stream.js";
 import { createTerminal } from "../terminal.js";
-import { errorBox, link, sessionPath, statusBadge, timeAgo, toast, toastError } from "../ui.js";
+import { visible } from "../text.js";
+import { confirmDialog, errorBox, link, sessionPath, statusBadge, timeAgo, toast, toastError } from "../ui.js";
 
 /** @typedef {Record<string, any>} Message */
 /** @typedef {"split" | "terminal" | "cards"} Layout */
@@ -28,23 +30,18 @@ const NEW_TERMINAL = ["session_reset", "session_restarted"];
 /** Keys for screens without a keyboard. @type {[label: string, key: string][]} */
 const TOUCH_KEYS = [["Esc", "esc"], ["Tab", "tab"], ["Ctrl-C", "ctrl_c"], ["Ctrl-D", "ctrl_d"], ["↑", "up"], ["↓", "down"], ["←", "left"], ["→", "right"]]; // prettier-ignore
 
-/**
- * @param {HTMLElement} root
- * @param {Record<string, string>} params
- * @returns {() => void}
- */
+/** @param {HTMLElement} root @param {Record<string, string>} params */
 export function mount(root, params) {
   const session = params.session ?? "";
   /** @type {Message} */
   let state = {};
-  /** @type {Message | null} */
+  /** Its entry in the list of open sessions. @type {Message | null} */
   let entry = null;
+  let name = session;
   /** @type {unknown} */
   let error = null;
   /** @type {{ts: number, text: string}[]} */
   const messages = [];
-  /** Sizes of the terminal that this window asked for. @type {Set<string>} */
-  const sizes = new Set();
   let finding = false;
   let composing = localStorage.getItem(COMPOSER) === "on";
   let layout = /** @type {Layout} */ (query().get("view") ?? "split");
@@ -63,6 +60,7 @@ export function mount(root, params) {
   function handleMessage(message) {
     if (message.op === "event") return handleEvent(message.event);
     if (message.op === "end") return end(null);
+    if (message.op === "displaced") return lock.deactivate();
     const isFirst = state.cols === undefined;
     const resized = state.cols !== message.cols || state.rows !== message.rows;
     state = message;
@@ -70,14 +68,15 @@ export function mount(root, params) {
     if (message.op === "snapshot" || resized) terminal.reset(message.cols, message.rows);
     if (message.op !== "snapshot" && resized && !isFirst) output.resubscribe("snapshot");
     if (message.op !== "terminal") void cards.load().catch(handleFailure);
-    lock.observe(message, resized && !isFirst && !sizes.has(`${message.cols}×${message.rows}`));
+    lock.observe(message);
+    if (message.op !== "terminal" && lock.isActive()) output.use();
     terminal.write("", () => closed || terminal.scale());
     update();
   }
 
   /** @param {Message} event */
   function handleEvent(event) {
-    if (event.type.startsWith("agent_block_")) return cards.handleEvent(event);
+    if (event.type.startsWith("agent_block_") || event.type === "block_refused") return cards.handleEvent(event);
     if (NEW_TERMINAL.includes(event.type)) output.resubscribe("snapshot");
     const text = describe(event);
     messages.push({ ts: event.ts ?? serverTime(), text });
@@ -108,19 +107,13 @@ export function mount(root, params) {
     update();
   }
 
-  async function loadEntry() {
-    try {
-      const { sessions } = await call("ptyctl_session", { action: "list" });
-      if (closed) return;
-      entry = sessions.find((/** @type {Message} */ one) => one.session_id === session) ?? null;
-      if (entry) document.title = `${sessionName()} · ptyctl`;
-      update();
-    } catch (failed) {
-      toastError(failed);
-    }
+  /** @param {string} shown @param {Message | null} current */
+  function handleEntry(shown, current) {
+    if (closed) return;
+    name = shown;
+    entry = current;
+    update();
   }
-
-  const sessionName = () => entry?.device ?? entry?.device_id ?? entry?.host ?? entry?.conversation_id ?? session;
 
   function handleLock() {
     if (!lock.isOurs()) keyboard.clear();
@@ -128,6 +121,7 @@ export function mount(root, params) {
   }
 
   function handleAcquired() {
+    output.use();
     const focused = document.activeElement;
     const isFree = !focused || focused === document.body || focused instanceof HTMLButtonElement;
     if (isFree && layout !== "cards" && !composing) terminal.focus();
@@ -140,7 +134,6 @@ export function mount(root, params) {
     if (!lock.isActive()) return terminal.scale();
     const size = terminal.fittingSize();
     if (!size || (size.cols === state.cols && size.rows === state.rows)) return;
-    sizes.add(`${size.cols}×${size.rows}`);
     const request = { session_id: session, task_id: taskId(), action: "resize", cols: size.cols, rows: size.rows };
     call("ptyctl_session_config", request).catch(toastError);
   }
@@ -235,6 +228,13 @@ export function mount(root, params) {
     }
   }
 
+  /** Ends the session: the way to stop or decline what an agent works at in it. */
+  async function closeSession() {
+    const text = "All its programs end, whoever has the lock. The history stays.";
+    if (!(await confirmDialog({ title: `Close ${name}?`, text, action: "Close the session", danger: true }))) return;
+    await call("ptyctl_session", { action: "close", session_id: session, task_id: taskId(), force: true }).catch(toastError);
+  }
+
   /** @param {boolean} on */
   function find(on) {
     finding = on;
@@ -262,22 +262,22 @@ export function mount(root, params) {
     html`<button type="button" class="small" aria-pressed=${layout === name} @click=${() => setLayout(name)}>${label}</button>`;
 
   function header() {
-    const where = [entry?.protocol, entry?.username && entry.host ? `${entry.username}@${entry.host}` : entry?.host, entry?.platform];
-    const api = `/api/session/${encodeURIComponent(session)}`;
     return html`<div class="session-head">
-      <h1 title=${session}>${sessionName()}</h1>
-      ${state.state ? statusBadge(state.state) : nothing} ${state.mode ? statusBadge(state.mode) : nothing}
-      <small>${where.filter((part) => part && part !== sessionName()).join(" · ")} ${state.cols ? `${state.cols}×${state.rows}` : ""}</small>
-      <span class="grow"></span>
+      <h1 title=${session}>${visible(name)}</h1>
+      ${state.state ? statusBadge(state.state) : nothing} ${state.mode ? statusBadge(state.mode) : nothing} ${entry ? needBadges(entry) : nothing}
+      <small>${state.cols ? `${state.cols}×${state.rows} · ` : ""}${entry ? visible(origin(entry)) : ""}</small>
       <span class="group" role="group" aria-label="Layout">
         ${layoutButton("split", "Both")}${layoutButton("terminal", "Terminal")}${layoutButton("cards", "Cards")}
       </span>
       <button type="button" class="small" title="Find in the terminal (Ctrl+Shift+F)" @click=${() => find(!finding)}>Find</button>
+      ${link(`/search?${new URLSearchParams({ session, failed: "on" })}`, "Failed", "button small")}
       ${link(sessionPath(session, "/at/0"), "Replay", "button small")}
-      <a class="button small" href="${api}/text" download>Text</a>
-      <a class="button small" href="${api}/cast" download>Recording</a>
+      ${isOver ? nothing : html`<button type="button" class="small" @click=${closeSession}>Close …</button>`}
     </div>`;
   }
+
+  /** Why the session is not watched, or not at present. @param {ApiError} failed */
+  const failure = (failed) => (isOver ? errorBox(failed) : html`<div class="notice" role="status">Trying again: ${visible(failed.message)}.</div>`);
 
   const findBar = () =>
     html`<div class="find" role="search">
@@ -314,20 +314,20 @@ export function mount(root, params) {
     const atEnd = !list || list.scrollHeight - list.scrollTop - list.clientHeight < 40;
     const ended = ENDS[state.state];
     render(
-      html`${header()} ${error ? errorBox(error) : nothing}
-        ${ended ? html`<div class="notice" role="status">${ended} Its history stays: ${link(sessionPath(session, "/at/0"), "replay it")}, or open a card.</div>` : nothing}
+      html`${header()} ${error ? failure(/** @type {ApiError} */ (error)) : nothing}
+        ${ended && !error ? html`<div class="notice" role="status">${ended} Its history stays: ${link(sessionPath(session, "/at/0"), "replay it")}, or open a card.</div>` : nothing}
         <div class="split ${layout === "split" ? "" : `${layout}-only`}">
           <section class="stage" aria-label="Terminal">
             ${finding ? html`<div class="find-place">${findBar()}</div>` : nothing}
             <div class="term-box"></div>
-            ${ended ? nothing : touchKeys()}
+            ${lock.isOurs() ? touchKeys() : nothing}
           </section>
           <section class="side" aria-label="Commands">
             <div class="cards" tabindex="0" aria-label="Cards" role="region">${cards.template()}</div>
             ${ended ? nothing : composer()} ${messagePanel()}
           </section>
         </div>
-        ${held.template()} ${ended || error ? nothing : lock.template()}`,
+        ${held.template()} ${ended ? nothing : lock.template()}`,
       root,
     );
     const after = root.querySelector(".cards");
@@ -360,7 +360,7 @@ export function mount(root, params) {
   addEventListener("keydown", handleKey);
   const release = () => lock.close();
   addEventListener("pagehide", release);
-  void loadEntry();
+  const entries = followSession(session, handleEntry);
   if (layout !== "cards") terminal.focus();
 
   return () => {
@@ -374,6 +374,7 @@ export function mount(root, params) {
     held.close();
     lock.close();
     output.close();
+    entries.close();
     cards.close();
     terminal.dispose();
   };

@@ -1,25 +1,26 @@
 // All sessions: those that need a person first, as a list or as a wall of live screens.
 
-import { call, serverTime, taskId } from "../api.js";
+import { call, taskId } from "../api.js";
 import { hasFailed } from "../cards.js";
 import { html, nothing, render, repeat } from "../lit.js";
 import { navigate, query, replaceAddress } from "../router.js";
 import { screenView } from "../screen_view.js";
+import { needBadges, needs, origin, sessionName, urgency } from "../session_entry.js";
 import { stream } from "../stream.js";
-import { sessionName, visible } from "../text.js";
+import { visible } from "../text.js";
 import { blockBadge, emptyState, errorBox, link, sessionPath, statusBadge, timeAgo, timeLeft, toastError } from "../ui.js";
 
-/** @typedef {Record<string, any>} Session an entry of the list, see docs/contracts.md */
+/** @typedef {import("../session_entry.js").Session} Session */
 
-/** A lock is idle if its holder's session did nothing for this time. */
-const IDLE_LOCK_MS = 120_000;
 /** Times on the page are updated this often. */
 const TICK_MS = 5_000;
 
 /** @param {HTMLElement} root */
 export function mount(root) {
   /** @type {Map<string, Session>} */
-  const sessions = new Map();
+  let sessions = new Map();
+  /** @type {string[]} what does not work for all of them, such as a node of a fleet */
+  let notices = [];
   let filter = query().get("q") ?? "";
   let wall = query().get("view") === "wall";
   let loaded = false;
@@ -28,27 +29,24 @@ export function mount(root) {
   let error = null;
   const screens = createScreens(root);
 
-  const subscription = stream.subscribe("sessions", {
-    onMessage(message) {
-      if (message.full) sessions.clear();
-      for (const entry of message.sessions ?? []) sessions.set(entry.session_id, entry);
-      for (const id of message.removed ?? []) sessions.delete(id);
-      loaded = true;
-      error = null;
-      update();
-    },
-    onError(failure) {
-      error = failure;
-      update();
-    },
-  });
+  const subscription = stream.follow("sessions", (all, message) => show(all, null, message.notices), (failure) => show(sessions, failure));
   const timer = setInterval(update, TICK_MS);
   update();
+
+  /** @param {Map<string, Session>} all @param {unknown} failure @param {string[]} [degraded] */
+  function show(all, failure, degraded = []) {
+    sessions = all;
+    notices = degraded;
+    error = failure;
+    loaded = true;
+    update();
+  }
 
   function update() {
     const shown = [...sessions.values()].filter((session) => matches(session, filter)).sort(byNeed);
     const body = error ? errorBox(error) : loaded ? content(shown) : html`<p class="hint">Loading …</p>`;
-    render(html`${toolbar(shown.length)}${body}`, root);
+    const warnings = notices.map((text) => html`<p class="hint" role="status">${visible(text)}</p>`);
+    render(html`${toolbar(shown.length)}${warnings}${body}`, root);
     screens.observe();
   }
 
@@ -159,16 +157,10 @@ function tile(session) {
 }
 
 /** @param {Session} session */
-function origin(session) {
-  const port = session.port ? `:${session.port}` : "";
-  const address = session.host ? `${session.protocol} ${session.username ? `${session.username}@` : ""}${session.host}${port}` : session.protocol;
-  return [address, session.platform, session.opened_by && `opened by ${session.opened_by}`].filter(Boolean).join(" · ");
-}
-
-/** @param {Session} session */
 function lock(session) {
-  if (!session.lock_holder) return html`<span class="hint">free</span>`;
-  return html`<span title=${`task ${session.lock_holder}`}>${visible(session.lock_principal ?? session.lock_holder)}</span>
+  const label = html`<span class="only-narrow">lock </span>`;
+  if (!session.lock_holder) return html`${label}<span class="hint">free</span>`;
+  return html`${label}<span title=${`task ${session.lock_holder}`}>${visible(session.lock_principal ?? session.lock_holder)}</span>
     <small>${timeLeft(session.lock_expires_at)} left</small>`;
 }
 
@@ -180,37 +172,15 @@ function lastCommand({ session_id: id, last_command: last }) {
 }
 
 /**
- * Why a session needs a person, most urgent first.
- * @param {Session} session
- * @returns {[text: string, kind: string, path?: string][]}
- */
-function needs(session) {
-  const count = session.pending_approvals;
-  const idle = session.lock_holder && session.mode === "idle" && serverTime() - session.last_activity_at > IDLE_LOCK_MS;
-  /** @type {([string, string, string?] | false)[]} */
-  const all = [
-    count > 0 && [count === 1 ? "approval" : `${count} approvals`, "warn", `/approvals?session=${encodeURIComponent(session.session_id)}`],
-    session.waiting_for_input && ["asks a question", "warn"],
-    session.state === "lost" && ["connection lost", "bad"],
-    session.alarm && [`not recorded: ${session.alarm}`, "bad"],
-    idle && ["idle lock", "warn"],
-  ];
-  return all.filter((need) => need !== false && need !== undefined && !!need);
-}
-
-/** @param {Session} session */
-const needBadges = (session) =>
-  needs(session).map(([text, kind, path]) => (path ? link(path, text, `badge ${kind}`) : html`<span class="badge ${kind}">${text}</span>`));
-
-/**
- * Order of the list: what needs a person, then by activity in steps of a minute, so that busy sessions do not swap places.
+ * Order of the list: what needs a person, most urgent first, then by activity in steps of a minute, so that busy sessions do not
+ * swap places.
  * @param {Session} a
  * @param {Session} b
  */
 function byNeed(a, b) {
   const minute = (/** @type {Session} */ session) => Math.floor(session.last_activity_at / 60_000);
   return (
-    Number(needs(b).length > 0) - Number(needs(a).length > 0) ||
+    urgency(a) - urgency(b) ||
     minute(b) - minute(a) ||
     sessionName(a).localeCompare(sessionName(b)) ||
     a.session_id.localeCompare(b.session_id)
