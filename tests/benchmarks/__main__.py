@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -20,18 +21,28 @@ def _arguments() -> argparse.Namespace:
         "rows", nargs="*", metavar="ROW", help=f"names or parts of names (default: all): {', '.join(row.key for row in ROWS)}"
     )
     parser.add_argument("--quick", action="store_true", help="few rounds: checks that the rows run; the values mean nothing")
+    parser.add_argument("--full-size", action="store_true", help="large-*: 300 MB, 400 MB and 1 GiB; takes many minutes")
+    parser.add_argument(
+        "--entry",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="hostile-*: entries with this in their name",
+    )
     return parser.parse_args()
 
 
 def main() -> None:
     arguments = _arguments()
     rows = [row for row in ROWS if not arguments.rows or any(wanted in row.key for wanted in arguments.rows)]
+    plan = QUICK if arguments.quick else Plan()
+    plan = replace(plan, full_size=arguments.full_size, entries=tuple(arguments.entry))
     # A file or pipe has no width; 180 columns fit the table.
     console = Console() if sys.stdout.isatty() else Console(width=180)
     results: list[tuple[Row, Result]] = []
     for row in rows:
         with console.status(row.work):
-            results.append((row, run(row, QUICK if arguments.quick else Plan())))
+            results.append((row, run(row, plan)))
     show(results, console)
 
 

@@ -1,7 +1,7 @@
 """Rows hostile-*: a read in one session while another session's far end, or another client's call, is made to be expensive.
 
-Each entry is measured between two measurements of an idle daemon. One that exceeds the limit is measured again: what the entry
-causes is in each measurement, what the machine does meanwhile is not.
+Each entry is measured between two measurements of an idle daemon. Those above the limit are measured again, the worst
+first, while the row has time: what the entry causes is in each measurement, what the machine does meanwhile is not.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.runtime_dir import RuntimeDir
 
 from .hostile_calls import CALLS, HostileCall, prepare
-from .measurement import OURS, Plan, Result
+from .measurement import OURS, Plan, Result, Unavailable
 from .quiet_reader import QuietReader, percentile, quiet_reader
 from .table import Aim, Row
 
 LIMIT_MS = 20
 ATTEMPTS = 3
+#: How long a row repeats measurements, from its begin, and how long one of them may take (seconds).
+_ROW_S = 200.0
+_ENTRY_S = 20.0
 #: How long reads are measured, as a part of the plan's seconds.
 _IDLE, _HOSTILE = 0.5, 2
 #: How long a call may take to be measured completely.
@@ -36,40 +39,68 @@ _MAX_CALL_S = 5.0
 _BASH = ("bash", "--norc", "--noprofile")
 
 Work = Callable[[], Awaitable[Any]]
+#: Makes a context manager that yields what is to be done again and again.
+Hostile = Callable[[], AbstractAsyncContextManager[Work]]
 
 
 class _Comparison:
     """Reads from a quiet session, idle and while something else is done.
 
     Attributes:
-        differences: by entry, the 99th percentile minus that of the idle daemon, in ms.
         idle: 99th percentiles of the idle daemon.
+        missing: entries that took too long, with the reason.
     """
 
     def __init__(self, reader: QuietReader, plan: Plan) -> None:
-        self.differences: dict[str, float] = {}
         self.idle: list[float] = []
+        self.missing: dict[str, str] = {}
+        self._differences: dict[str, list[float]] = {}
         self._reader = reader
         self._plan = plan
 
-    async def add(self, name: str, hostile: Callable[[], AbstractAsyncContextManager[Work]]) -> None:
-        """Measure an entry. `hostile()` is a context manager that yields what is to be done again and again."""
-        differences: list[float] = []
-        while not differences or (min(differences) > LIMIT_MS and len(differences) < ATTEMPTS):
-            before = await self._idle()
-            async with hostile() as work:
-                p99 = percentile(await self._during(work))
-            idle = percentile(before + await self._idle())
-            self.idle.append(idle)
-            differences.append(p99 - idle)
-        self.differences[name] = min(differences)
+    async def measure(self, entries: dict[str, Hostile]) -> Result:
+        """Measure the entries. Return the largest difference, and those of all entries, the largest first.
 
-    def result(self) -> Result:
-        """Return the largest difference, and those of all entries, the largest first."""
-        names = sorted(self.differences, key=lambda name: -self.differences[name])
-        result = Result({OURS: [self.differences[names[0]]], "idle": self.idle})
-        result.rounds.update((name, [self.differences[name]]) for name in names)
+        The difference is the 99th percentile minus that of the idle daemon, in ms; of several attempts, the smallest one.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + _ROW_S
+        wanted = self._plan.entries
+        entries = {name: hostile for name, hostile in entries.items() if not wanted or any(part in name for part in wanted)}
+        if not entries:
+            raise Unavailable(f"no entry has {' or '.join(wanted)} in its name")
+        for name, hostile in entries.items():
+            await self._add(name, hostile)
+        while loop.time() < end and (slow := self._to_repeat()):
+            for name in slow:
+                if loop.time() < end:
+                    await self._add(name, entries[name])
+        smallest = {name: min(differences) for name, differences in self._differences.items()}
+        names = sorted(smallest, key=lambda name: -smallest[name])
+        result = Result({OURS: [smallest[names[0]]], "idle": self.idle}, self.missing)
+        result.rounds.update((name, [smallest[name]]) for name in names)
         return result
+
+    def _to_repeat(self) -> list[str]:
+        """Return the entries above the limit that were not measured often enough, the slowest first."""
+        slow = {name: min(values) for name, values in self._differences.items() if len(values) < ATTEMPTS}
+        return sorted((name for name, value in slow.items() if value > LIMIT_MS), key=lambda name: -slow[name])
+
+    async def _add(self, name: str, hostile: Hostile) -> None:
+        """Measure an entry once."""
+        try:
+            async with asyncio.timeout(_ENTRY_S):
+                before = await self._idle()
+                async with hostile() as work:
+                    p99 = percentile(await self._during(work))
+                idle = percentile(before + await self._idle())
+        except TimeoutError:
+            if name not in self._differences:
+                self.missing[name] = f"not measured within {_ENTRY_S:.0f} s"
+            return
+        self.missing.pop(name, None)
+        self.idle.append(idle)
+        self._differences.setdefault(name, []).append(p99 - idle)
 
     async def _idle(self) -> list[float]:
         return await self._reader.during(_IDLE * self._plan.seconds)
@@ -157,20 +188,19 @@ async def _caller(controller: RemoteController, call: HostileCall) -> AsyncItera
 async def _far_ends(plan: Plan) -> Result:
     async with _daemon(plan) as (controller, comparison):
         with TemporaryDirectory() as folder:
-            for name, output in TERMINAL_OUTPUT.items():
-                path = Path(folder) / "output"
+            entries: dict[str, Hostile] = {}
+            for number, (name, output) in enumerate(TERMINAL_OUTPUT.items()):
+                path = Path(folder) / str(number)
                 path.write_bytes(output)
-                await comparison.add(name, partial(_program, controller, path))
-        for name, output in TELNET_OUTPUT.items():
-            await comparison.add(name, partial(_telnet_server, controller, output))
-        return comparison.result()
+                entries[name] = partial(_program, controller, path)
+            for name, output in TELNET_OUTPUT.items():
+                entries[name] = partial(_telnet_server, controller, output)
+            return await comparison.measure(entries)
 
 
 async def _calls(plan: Plan) -> Result:
     async with _daemon(plan) as (controller, comparison):
-        for name, call in CALLS.items():
-            await comparison.add(name, partial(_caller, controller, call))
-        return comparison.result()
+        return await comparison.measure({name: partial(_caller, controller, call) for name, call in CALLS.items()})
 
 
 ROWS = (

@@ -21,6 +21,8 @@ _WAIT_MS = 1_000
 _COUNTED = r"(?s)a[ab\n]{900}z"
 _NESTED = r"(?s)(\w+[\s\S]{0,80}){1,10}zzz"
 _ALTERNATIVES = "|".join(f"(x*){{{n}}}[^{n}]*q" for n in range(1, 40))
+#: A text that a parser of shells reads again and again.
+_ERRORS = "!;" * 390 + "]" * 6000
 #: Prints about 1 MB of text.
 _LINE = "".join(random.Random(1).choices("ab", k=70))
 _OUTPUT = f"yes {_LINE} | head -n 14000"
@@ -111,19 +113,23 @@ CALLS: dict[str, HostileCall] = {
     "read until a counted pattern": _read(until_regex=_COUNTED),
     "read until a nested pattern": _read(until_regex=_NESTED),
     "read until a pattern of alternatives": _read(until_regex=_ALTERNATIVES),
-    "read until one of 20 patterns": _read(until_any=[f"{_NESTED}{number}" for number in range(20)]),
+    "read until one of 20 patterns": _read(until_any=[f"(x*){{9}}[^{number}]*q{number}" for number in range(20)]),
     "300 reads that wait": _waiters,
     "read of 4 MB": _read(max_bytes=_MAX_BYTES),
     "read of 4 MB of history": _io(action="read", cursor="0", mode="history", max_bytes=_MAX_BYTES),
     "tail of 4 MB": _io(action="read", mode="tail", max_bytes=_MAX_BYTES),
     "tail of a million lines": _io(action="read", mode="tail", max_lines=1_000_000, max_bytes=_MAX_BYTES),
-    "input hints": _read(input_hints={"wait_for_regexes": [f"{_NESTED}{number}" for number in range(100)]}),
+    "input hints": _read(input_hints={"wait_for_regexes": [f"{_NESTED}{number}" for number in range(20)]}),
     "write of 1 MB": _io(action="write", data="# " + "x" * 1_000_000 + "\x03"),
+    "write of 90,000 lines": _io(action="write", data="true # x\n" * 90_000 + "\x03"),
+    "write of 900,000 keys": _io(action="write", data="\x01" * 900_000 + "\x03"),
+    "write of lines with many errors": _io(action="write", data=f"{_ERRORS[:1000]}\n" * 500 + "\x03"),
+    "exec of a text with many errors": _exec(cmd=_ERRORS, cancel_after_ms=1_000),
     "exec with 4 MB of output": _exec(cmd=_MUCH_OUTPUT, max_output_bytes=_MAX_BYTES),
     "exec with grep and context": _exec(cmd=_OUTPUT, grep=".", grep_context=100, max_output_bytes=_MAX_BYTES),
     "exec with an expensive grep": _exec(cmd=_OUTPUT, grep=_NESTED),
-    "exec with 200 responses": _exec(
-        cmd=_OUTPUT, responses=[{"match": f"{_COUNTED}{number}", "send": "x"} for number in range(200)]
+    "exec with 20 responses": _exec(
+        cmd=_OUTPUT, responses=[{"match": f"{_COUNTED}{number}", "send": "x"} for number in range(20)]
     ),
     "exec until a nested pattern": _exec(cmd=_OUTPUT, until_regex=_NESTED),
     "exec with 10,000 lines": _exec(cmd="\n".join(["true"] * 10_000), cancel_after_ms=1_000),
@@ -139,12 +145,12 @@ CALLS: dict[str, HostileCall] = {
     ),
     "pty_read_spool of 4 MB": _pty("pty_read_spool", from_cursor=0, max_bytes=_MAX_BYTES),
     "pty_read_raw of 4 MB": _pty("pty_read_raw", from_offset=0, max_bytes=_MAX_BYTES),
-    "pty_read_scrollback with attributes": _pty("pty_read_scrollback", from_line=0, limit=10_000, attributes=True),
+    "pty_read_scrollback with attributes": _pty("pty_read_scrollback", from_line=0, limit=1000, attributes=True),
     "pty_read_screen of the past": _pty("pty_read_screen", at=1_000_000),
     "pty_read_screen until a nested pattern": _pty("pty_read_screen", until_regex=_NESTED, timeout_ms=_WAIT_MS),
     "pty_read_screen_deltas": _pty("pty_read_screen_deltas", cursor=0, limit=1000),
     "resizes with screens": _resize,
-    "patterns of the session": _config(action="expect", expect={"pager_regexes": [f"{_NESTED}{n}" for n in range(100)]}),
+    "patterns of the session": _config(action="expect", expect={"pager_regexes": [f"{_NESTED}{n}" for n in range(50)]}),
     "300 tasks in the queue of a lock": _queue,
     "watch from the begin": _watch,
     "log lines": _log,

@@ -28,11 +28,17 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Duration of a measurement. A round ends after `calls` calls or `seconds`, whichever is first, with at least one call."""
+    """Duration of a measurement. A round ends after `calls` calls or `seconds`, whichever is first, with at least one call.
+
+    `full_size`: whether rows with large outputs use all of them instead of a part.
+    `entries`: parts of the names of entries of a catalogue; only these are measured. Empty means all.
+    """
 
     rounds: int = 9
     calls: int = 100
     seconds: float = 0.4
+    full_size: bool = False
+    entries: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

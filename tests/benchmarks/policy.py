@@ -1,4 +1,4 @@
-"""Rows exec-policy and key-policy: the cost of the policy `guarded`, compared with `off`."""
+"""Rows exec-policy-* and key-policy-*: the cost of the policies `guarded` and `readonly`, compared with `off`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from .exec_shells import ANSWER, BASH, COMMAND
 from .measurement import OURS, Candidate, Plan, Result, TimedCall, in_milliseconds, measure, timed
@@ -51,19 +52,24 @@ async def _keys(policy: str) -> AsyncIterator[TimedCall]:
         yield once
 
 
-async def _exec_run(plan: Plan) -> Result:
-    return in_milliseconds(await measure([Candidate(OURS, lambda: _exec("guarded")), Candidate(OFF, lambda: _exec(OFF))], plan))
+async def _exec_run(policy: str, plan: Plan) -> Result:
+    return in_milliseconds(await measure([Candidate(OURS, lambda: _exec(policy)), Candidate(OFF, lambda: _exec(OFF))], plan))
 
 
-async def _keys_run(plan: Plan) -> Result:
-    """Return what a key costs more with `guarded` as ours, in microseconds of processor time."""
-    result = await measure([Candidate(OURS, lambda: _keys("guarded")), Candidate(OFF, lambda: _keys(OFF))], plan)
+async def _keys_run(policy: str, plan: Plan) -> Result:
+    """Return what a key costs more with a policy as ours, in microseconds of processor time."""
+    result = await measure([Candidate(OURS, lambda: _keys(policy)), Candidate(OFF, lambda: _keys(OFF))], plan)
     off = result.rounds[OFF]
     added = [ours - other for ours, other in zip(result.rounds[OURS], off, strict=True)]
     return Result({OURS: added, OFF: off}).each(lambda seconds: seconds * _MICROSECONDS)
 
 
-ROWS = (
-    Row("exec-policy", f"exec `{COMMAND}` with the policy `guarded`", "ms", OFF, (Aim("≤", 1.05, OFF),), _exec_run),
-    Row("key-policy", "what a key costs more with the policy `guarded`", "us", OFF, (Aim("≤", 20),), _keys_run),
-)
+def _rows(policy: str) -> tuple[Row, Row]:
+    exec_work, key_work = f"exec `{COMMAND}` with the policy `{policy}`", f"what a key costs more with the policy `{policy}`"
+    return (
+        Row(f"exec-policy-{policy}", exec_work, "ms", OFF, (Aim("≤", 1.05, OFF),), partial(_exec_run, policy)),
+        Row(f"key-policy-{policy}", key_work, "us", OFF, (Aim("≤", 20),), partial(_keys_run, policy)),
+    )
+
+
+ROWS = (*_rows("guarded"), *_rows("readonly"))

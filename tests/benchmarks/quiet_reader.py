@@ -1,4 +1,4 @@
-"""A client that reads from a quiet session of a daemon all the time, as a program of its own.
+"""A client that reads from a quiet session of a daemon all the time, as a separate program.
 
 For each line on stdin it prints how long the reads since the last line took, as a JSON list of milliseconds. The hostile
 clients are in another process, so what they do themselves does not delay the reads.

@@ -12,6 +12,8 @@ from . import (
     daemon_load,
     exec_devices,
     exec_shells,
+    fleet,
+    fleet_growth,
     hostile,
     idle_sessions,
     ingest,
@@ -47,6 +49,8 @@ ROWS = (
     *web.ROWS,
     *web_page.ROWS,
     *idle_sessions.ROWS,
+    *fleet.ROWS,
+    *fleet_growth.ROWS,
 )
 
 

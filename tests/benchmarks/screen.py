@@ -66,13 +66,37 @@ def frames() -> bytes:
 
 
 def main_frames() -> bytes:
-    """Return redraws of the main screen, like those of `top`: empty lines stand for rows that have not changed."""
+    """Return redraws of the main screen, like those of `top`: an empty line is a row that has not changed."""
     rng, size = random.Random(7), 0
     parts = ["shell\r\n" * LINES, f"\x1b[H\x1b[J\r\n\r\n\x1b[7m{'PID USER':{COLS}}\x1b[m\x0f"]
     while size < FRAMES_BYTES:
         rows = [f"{rng.random()} load", f"\x1b[1m{rng.random()}\x1b[m\x0f total", ""]
         rows += [f"\x1b[1m{' '.join(rng.choices(WORDS, k=5)):{COLS}.{COLS}}\x1b[m\x0f" for _ in range(LINES - 3)]
         part = "\x1b[H" + "\r\n".join(row + "\x1b[K" if row and rng.random() < 0.9 else "" for row in rows)
+        parts.append(part)
+        size += len(part)
+    return "".join(parts).encode()
+
+
+def bars() -> bytes:
+    """Return a coloured progress bar, redrawn in one row of the main screen without erasing it, like that of `pip`."""
+    rng, parts, size = random.Random(8), list[str](), 0
+    while size < FRAMES_BYTES:
+        done = len(parts) % 41
+        bar = f"\x1b[32m{'━' * done}\x1b[0m\x1b[90m{'━' * (40 - done)}\x1b[0m"
+        part = f"\r   {bar} {done / 4:4.1f}/10.0 MB \x1b[31m{rng.uniform(1, 9):.1f} MB/s\x1b[0m"
+        parts.append(part)
+        size += len(part.encode())
+    return "".join(parts).encode()
+
+
+def blocks() -> bytes:
+    """Return blocks of eight lines that the cursor moves up to redraw, all of them or one, like those of `docker pull`."""
+    rng, parts, size = random.Random(9), ["layer\r\n" * 8], 0
+    while size < FRAMES_BYTES:
+        lines = [f"{rng.getrandbits(48):012x}: Downloading [{'=' * rng.randint(1, 50):50}]" for _ in range(8)]
+        up = rng.randint(1, 8)
+        part = "\x1b[8A" + "".join(f"\x1b[2K{line}\r\n" for line in lines) + f"\x1b[{up}A\x1b[2K\r{lines[0]}\r\x1b[{up}B"
         parts.append(part)
         size += len(part)
     return "".join(parts).encode()
@@ -165,6 +189,8 @@ MODEL_ROWS = (
         (Aim("≤", FRAMES_LIMIT_MS),),
         _frames(main_frames),
     ),
+    Row("screen-bars", "screen after 8 MB of a progress bar", "ms", None, (Aim("≤", FRAMES_LIMIT_MS),), _frames(bars)),
+    Row("screen-blocks", "screen after 8 MB of redrawn lines", "ms", None, (Aim("≤", FRAMES_LIMIT_MS),), _frames(blocks)),
     Row(
         "screen-memory",
         "a screen of 120 by 40 and 1,000 lines, all full",
@@ -194,7 +220,9 @@ def _reads(line: str) -> list[bytes]:
 def _without_a_screen() -> AbstractContextManager[object]:
     """Disable the screen of all sessions: query detection and checkpoints."""
     stack = ExitStack()
-    stack.enter_context(patch("ptyctl.session.screen.query_detection.QueryListener.received", lambda listener, raw, data: None))
+    stack.enter_context(
+        patch("ptyctl.session.screen.terminal_queries.QueryListener.received", lambda listener, raw, data: None)
+    )
     stack.enter_context(patch("ptyctl.session.screen.screen.Screen.output_flushed", lambda screen: None))
     return stack
 
