@@ -9,16 +9,18 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from fixtures.built_models import build_models
 from fixtures.daemons import daemon_folder
 from fixtures.forked_process import ForkedDaemon, start_template
 from fixtures.home import create_home
+from fixtures.servers.nats import NatsCluster, delete_buckets, running_nats
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.forked_workers import ForkedWorkers
 
@@ -30,7 +32,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 
 #: Variables of the developer's environment that affect a test: agents, shell start-up files, prompts, state directories.
 _REMOVED = ("SSH_AUTH_SOCK", "SSH_ASKPASS", "ENV", "BASH_ENV", "ZDOTDIR", "PROMPT_COMMAND", "PS1", "HISTFILE", "TMUX")
-_REMOVED_PREFIXES = ("PTYCTL_", "XDG_")
+_REMOVED_PREFIXES = ("PTYCTL_", "XDG_", "PM_")
 _KEPT = frozenset({"PTYCTL_CHROMIUM", "PTYCTL_REQUIRE_SERVERS"})
 #: Numbers of the directories of tests that do not use `tmp_path`.
 _numbers = itertools.count()
@@ -41,7 +43,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--screenshots", action="store_true", help="take the pictures of docs/web.md again")
     parser.addoption("--faults", type=int, default=200, help="number of faults in tests/controller/test_random_faults.py")
     parser.addoption("--attacks", type=int, default=40, help="number of attempts in tests/integration/test_policy_attack.py")
+    parser.addoption("--interleavings", type=int, default=21, help="number in tests/integration/test_shell_interleavings.py")
     parser.addoption("--places", type=int, default=10, help="number of places in tests/web/browser/test_replay_page.py")
+    parser.addoption("--pauses", type=int, default=2, help="number of paused owners in tests/fleet/test_owner_faults.py")
+    parser.addoption("--cuts", type=int, default=2, help="number of faults in tests/fleet/test_cut_links.py")
+    parser.addoption("--calls", type=int, default=100, help="locks and writes in tests/fleet/test_clients_under_faults.py")
+    parser.addoption("--seed", type=int, default=1, help="choice of faults in tests/fleet/test_clients_under_faults.py")
     soak = 120 if os.environ.get("CI") else 20
     parser.addoption("--soak", type=float, default=soak, help="duration of tests/daemon/test_soak.py in seconds")
 
@@ -61,13 +68,9 @@ def pytest_collection() -> None:
     gc.disable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the long tests first: the other processes run the rest meanwhile."""
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
-
-
 def pytest_collection_finish() -> None:
-    """Exclude the modules and the collected tests from garbage collections, which would visit them all again in every test."""
+    """Prepare what the workers inherit: complete models, and no modules or collected tests to visit in garbage collections."""
+    build_models()
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -97,6 +100,7 @@ def _hermetic_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("HOME", str(create_home(tmp_path_factory.mktemp("home"))))
         patch.setenv("LC_ALL", "C.UTF-8")
         patch.setenv("TERM", "xterm-256color")
+        patch.setenv("PROMPT_DIRTRIM", "1")  # bash's prompt is as long in any clone
         yield
 
 
@@ -129,6 +133,14 @@ def runtime_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[RuntimeDir]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _patient_policy() -> Iterator[None]:
+    """Let a long text wait longer for its verdict: on a busy machine, ten seconds do not suffice for a paste of 50 KB."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ptyctl.session.verdict_thread.VERDICT_WAIT_S", 100.0)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _no_blocking_in_a_loop() -> Iterator[None]:
     """Make blocking calls fail in a thread with a running event loop: they would stall all sessions of the process."""
     with pytest.MonkeyPatch.context() as patch:
@@ -144,3 +156,17 @@ def _guard_blocking_call(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*args, **kwargs)
 
     return guarded
+
+
+@pytest.fixture(scope="session")
+def nats_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsCluster]:
+    """One NATS server for all tests of a worker."""
+    with running_nats(tmp_path_factory.mktemp("nats")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+async def nats_server(nats_process: NatsCluster) -> AsyncIterator[NatsCluster]:
+    """A NATS server without buckets."""
+    yield nats_process
+    await delete_buckets(nats_process)

@@ -1,15 +1,16 @@
 """Run the tests in several processes (`--workers N`), forked after one collection.
 
 Each process of pytest-xdist collects the tests again, which takes 14 s of CPU time in a fresh clone. Here the main process
-collects them, runs none, and forks the workers. Each worker has a slice of the tests; one that has finished takes half of
-the largest remaining slice. A worker receives the number of the next test before it runs the current one, because pytest
-needs it to decide which fixtures end.
+collects them, runs none, and forks the workers. Each worker has a slice of the tests; those marked `long` are the first ones
+of the slices. A worker that has finished takes half of the largest remaining slice. It receives the number of the next test
+before it runs the current one, because pytest needs it to decide which fixtures end.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
 import tempfile
 from collections import deque
 from collections.abc import Iterator
@@ -18,6 +19,9 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import pytest
+from _pytest._io import TerminalWriter
+
+from fixtures.servers.programs import use_ports_of
 
 _context = multiprocessing.get_context("fork")
 
@@ -32,9 +36,8 @@ class ForkedWorkers:
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         if session.testsfailed or session.config.option.collectonly or len(session.items) < 2:
             return None  # pytest's own loop
-        size = -(-len(session.items) // self._count)
         _directories(session.config).getbasetemp()  # creates it, for all workers
-        slices = [deque(range(start, min(start + size, len(session.items)))) for start in range(0, len(session.items), size)]
+        slices = slices_of(session.items, self._count)
         workers: list[_Worker] = []
         try:
             for own in slices:
@@ -55,6 +58,18 @@ class ForkedWorkers:
             for worker in workers:
                 worker.process.join()
         return True
+
+
+def slices_of(items: list[pytest.Item], count: int) -> list[deque[int]]:
+    """Return the numbers of the tests of each worker."""
+    long = [number for number, item in enumerate(items) if item.get_closest_marker("long")]
+    short = sorted(set(range(len(items))) - set(long))
+    count = min(count, len(items))
+    size = -(-len(short) // count)
+    slices = [deque(short[size * turn : size * (turn + 1)]) for turn in range(count)]
+    for turn, number in enumerate(long):
+        slices[turn % count].appendleft(number)
+    return slices
 
 
 class _Worker:
@@ -138,13 +153,23 @@ class _Reports:
         self._reports.append(self._config.hook.pytest_report_to_serializable(config=self._config, report=report))
 
 
+class _Terminal:
+    """The terminal reporter of a worker: pytest-timeout writes to it, and the test's captured output gets that."""
+
+    @property
+    def _tw(self) -> TerminalWriter:
+        return TerminalWriter(sys.stderr)
+
+
 def _run_worker(number: int, session: pytest.Session, connection: Connection, inherited: list[Connection]) -> None:
     for other in inherited:
         other.close()
+    use_ports_of(number)
     config = session.config
     config.workerinput = {"workerid": f"gw{number}"}  # type: ignore[attr-defined]  # plugins look for it, as for pytest-xdist's
     plugins = config.pluginmanager
     plugins.unregister(name="terminalreporter")
+    plugins.register(_Terminal(), name="terminalreporter")
     plugins.register(reports := _Reports(config))
     # The workers must not share the files that hold captured output, nor the directories of tests.
     if config.option.capture == "fd":

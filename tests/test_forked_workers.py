@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.forked_workers import slices_of
+
 CONFTEST = """
 from tests.forked_workers import ForkedWorkers
 
@@ -46,6 +48,17 @@ def test_number(number):
 """
 
 
+HANGS = """
+import threading, time, pytest
+
+@pytest.mark.parametrize("number", range(2))
+def test_number(number):
+    open("ran", "a").close()
+    threading.Thread(target=time.sleep, args=[2], name="helper", daemon=True).start()
+    time.sleep(60 * number)
+"""
+
+
 def run_tests(folder: Path, source: str, *options: str) -> tuple[str, list[str]]:
     """Run the tests with three workers; return the output of pytest, and the tests that ran, by their parameters."""
     (folder / "conftest.py").write_text(CONFTEST)
@@ -70,7 +83,29 @@ def test_each_test_runs_once_and_its_result_is_reported(tmp_path: Path) -> None:
     assert "output of 2" not in output
 
 
+class Item:
+    """A test, `long` or not."""
+
+    def __init__(self, is_long: bool) -> None:
+        self.is_long = is_long
+
+    def get_closest_marker(self, name: str) -> object:
+        return name if name == "long" and self.is_long else None
+
+
+def test_slices_begin_with_the_long_tests_in_turn_and_have_each_test_once() -> None:
+    items = [Item(number in (3, 4, 8)) for number in range(10)]
+    assert [list(part) for part in slices_of(items, 2)] == [[8, 3, 0, 1, 2, 5], [4, 6, 7, 9]]
+    assert [list(part) for part in slices_of(items[3:5], 3)] == [[0], [1]]
+
+
 def test_first_failure_with_exitfirst_ends_the_run(tmp_path: Path) -> None:
     output, ran = run_tests(tmp_path, ALL_FAIL, "--exitfirst")
     assert "stopping after" in output
     assert len(ran) <= 6  # each worker had been sent two tests
+
+
+def test_timeout_in_a_worker_is_reported_with_the_stacks_of_its_threads(tmp_path: Path) -> None:
+    output, _ = run_tests(tmp_path, HANGS, "-p", "pytest_timeout", "--timeout", "0.5")
+    assert "Failed: Timeout (>0.5s) from pytest-timeout." in output
+    assert "Stack of helper" in output
