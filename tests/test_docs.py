@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from ptyctl.api import ConfigRequest, ErrorCode, ExecReply, ExecRequest, IoReply, IoRequest, SessionReply, SessionRequest
 from ptyctl.api.errors import RETRYABLE
+from ptyctl.core.limits import LIMITS
 from ptyctl.terminal.request import CanonicalRequest
 
 ROOT = Path(__file__).parent.parent
@@ -105,3 +106,10 @@ def test_links_of_a_page_resolve(page: Path) -> None:
         if anchor:
             titles = re.findall(r"^#+ (.*)$", path.read_text(), re.M)
             assert anchor in [re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles], f"{target}#{anchor}"
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_named_limit_is_documented_with_its_default(name: str) -> None:
+    row = re.compile(rf"^\|.*`{name}`.*{LIMITS[name].maximum:,}", re.M)
+    assert row.search((DOCS / "limits.md").read_text()) or name == "max_client_sessions"  # as max_sessions
+    assert f"`PTYCTL_{name.upper()}`" in (DOCS / "files.md").read_text()
