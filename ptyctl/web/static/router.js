@@ -6,6 +6,9 @@
 /** @type {Route[]} */
 const routes = [];
 
+/** The address that is shown, without its fragment. */
+let shown = "";
+
 /**
  * Adds a route. `:name` in the pattern is one part of the address.
  * @param {string} pattern
@@ -21,7 +24,7 @@ export function route(pattern, render) {
  * @param {string} path
  */
 export function navigate(path) {
-  if (path !== location.pathname + location.search) history.pushState(null, "", path);
+  if (path !== address()) history.pushState(null, "", path);
   show();
 }
 
@@ -31,13 +34,17 @@ export function navigate(path) {
  */
 export function replaceAddress(path) {
   history.replaceState(null, "", path);
+  shown = address();
 }
 
 /** The query of the address. */
 export const query = () => new URLSearchParams(location.search);
 
+const address = () => location.pathname + location.search;
+
 /** Shows the current address. */
 export function show() {
+  shown = address();
   const path = location.pathname.replace(/(.)\/$/, "$1");
   for (const { pattern, names, render } of routes) {
     const match = pattern.exec(path);
@@ -48,7 +55,8 @@ export function show() {
 
 /** Handles links with `data-link` and the back button from now on. */
 export function start() {
-  addEventListener("popstate", show);
+  // A link to a fragment, such as "Skip to content", is an event too, and must not show the view anew.
+  addEventListener("popstate", () => address() !== shown && show());
   document.addEventListener("click", (event) => {
     const link = event.target instanceof Element && event.target.closest("a[data-link]");
     if (!(link instanceof HTMLAnchorElement) || event.defaultPrevented || event.button !== 0) return;

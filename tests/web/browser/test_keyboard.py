@@ -30,15 +30,6 @@ async def _tab_to(target: Locator, key: str = "Tab") -> None:
     raise AssertionError(f"{_MAX_TABS} times {key} do not lead to {target}")
 
 
-async def _expect_focus(target: Locator) -> None:
-    """Wait until an element has the focus. Chromium may have deactivated the window, on a busy machine: activate it then."""
-    try:
-        await expect(target).to_be_focused(timeout=10_000)
-    except AssertionError:
-        await target.page.bring_to_front()
-        await expect(target).to_be_focused()
-
-
 async def _enter(page: Page, role: str, name: str) -> None:
     """Move the focus to an element, and press Enter."""
     await _tab_to(page.get_by_role(role, name=name, exact=True))  # type: ignore[arg-type]
@@ -61,7 +52,7 @@ async def test_all_views_are_used_without_a_mouse(desk: Desk) -> None:
     await _tab_to(page.get_by_role("link", name="Skip to content"))
     await keyboard.press("Enter")
     await keyboard.press("/")
-    await _expect_focus(page.get_by_label("Filter"))
+    await expect(page.get_by_label("Filter")).to_be_focused()
     await keyboard.type("shell")
     await _enter(page, "button", "Wall")
     await expect(page.locator(".tile")).to_have_count(1)
@@ -74,12 +65,12 @@ async def test_all_views_are_used_without_a_mouse(desk: Desk) -> None:
     await keyboard.type("false\n")
     await expect(page.locator(".card")).to_contain_text("completed (1)")
     await keyboard.press("Control+Shift+F")
-    await _expect_focus(page.get_by_label("Find in the terminal"))
+    await expect(page.get_by_label("Find in the terminal")).to_be_focused()
     await keyboard.press("Escape")
     await keyboard.press("Control+Shift+L")
     await expect(page.locator(".lockbar")).to_contain_text("Nobody has the lock")
     await _enter(page, "button", "Type commands here")
-    await _expect_focus(page.get_by_role("textbox", name="Command", exact=True))
+    await expect(page.get_by_role("textbox", name="Command", exact=True)).to_be_focused()
     await _tab_to(page.get_by_role("textbox", name="Message"))
     await keyboard.type("hello")
     await keyboard.press("Enter")
@@ -120,7 +111,7 @@ async def test_all_views_are_used_without_a_mouse(desk: Desk) -> None:
 
     # Search, devices and audit.
     await _enter(page, "link", "Search")
-    await _expect_focus(page.get_by_label("Search for"))
+    await expect(page.get_by_label("Search for")).to_be_focused()
     await keyboard.type("false")
     await _tab_to(page.get_by_label("Only failed"))
     await keyboard.press("Space")
@@ -139,4 +130,16 @@ async def test_all_views_are_used_without_a_mouse(desk: Desk) -> None:
     await _enter(page, "button", "Theme: auto")
     await expect(page.locator("html")).to_have_attribute("data-theme", "light")
     await _enter(page, "button", "Sign out")
-    await _expect_focus(page.get_by_label("Token"))
+    await expect(page.get_by_label("Token")).to_be_focused()
+
+
+async def test_link_to_a_part_of_the_page_does_not_show_the_view_anew(desk: Desk) -> None:
+    page = await desk.open("/")
+    view = await page.locator(".sessions-view").element_handle()
+    assert view is not None
+    await _tab_to(page.get_by_role("link", name="Skip to content"))
+    await page.keyboard.press("Enter")
+    await expect(page.locator("main")).to_be_focused()
+    await page.go_back()  # to the address without the fragment
+    await page.wait_for_function("() => location.hash === ''")
+    assert await view.evaluate("element => element.isConnected")
