@@ -605,29 +605,21 @@ class Authorization:
         for _ in range(_JUDGEMENTS):
             places, judgement = self._judged_by(writer)
             self._shell_has_line = len(lines) == 1 and places[0].where == "prompt" and self._shell_reads()
-            whole = self._with_continued(text, places)
-            judge = partial(judgement.lines, lines, whole, places)
-            is_long = len(whole) + _LINE_COST * len(lines) > LONG_TEXT
-            verdict = stricter(verdict, await judge_in_thread(judge) if is_long else judge())
+            if places[0].where == "program" and not self._line.may_be_continued:
+                self._line.forget_continued()
+            verdict = stricter(verdict, await self._verdict_on(lines, places, judgement))
             waits_for_editor = may_wait and len(lines) == 1 and places[-1].is_ahead and _is_strict(verdict)
             if waits_for_editor:
                 may_wait = False
                 of_editor = tuple(place._replace(is_ahead=False) for place in places)
-                judge = partial(judgement.lines, lines, whole, of_editor)
-                alone = await judge_in_thread(judge) if is_long else judge()
-                waits_for_editor = not _is_strict(alone)
+                waits_for_editor = not _is_strict(await self._verdict_on(lines, of_editor, judgement))
                 if waits_for_editor and await self._editor_starts():
                     await self._judge_lines(lines, writer, may_wait=False)
                     return
-            if places[0].where == "program" and not self._line.may_be_continued:
-                self._line.forget_continued()
-            whole = self._line.continued + text
-            for place in places[1:] if whole not in lines else ():  # a command may have several lines
-                verdict = await judge_outside_loop(partial(judgement.for_shell, verdict, whole, place), len(whole))
             # At a prompt, the verdict tells whether a builtin runs history.
             runs = expands_history if places[0].where == "prompt" else runs_history
             recalls = self._expands_history(places) and await judge_outside_loop(partial(runs, text), len(text))
-            has_waited = is_long or waits_for_editor or len(whole) > LONG_TEXT
+            has_waited = waits_for_editor or self._judges_in_thread(lines)
             if not has_waited or self._judged_by(writer) == (places, judgement):
                 break
         else:
@@ -637,6 +629,20 @@ class Authorization:
         if recalls:
             self._enforce(judgement.unknown(places), text, places, writer, readable=False)
         self._enforce(verdict, text, places, writer)
+
+    async def _verdict_on(self, lines: Sequence[str], places: Sequence[Place], judgement: Judgement) -> Verdict:
+        """Judge lines, also behind the lines that they may continue: at a prompt, or in the shell below a program."""
+        text = "\n".join(lines)
+        whole = self._line.continued + text
+        judge = partial(judgement.lines, lines, self._with_continued(text, places), places)
+        verdict = await judge_in_thread(judge) if self._judges_in_thread(lines) else judge()
+        for place in places[1:] if whole not in lines else ():  # a command may have several lines
+            verdict = await judge_outside_loop(partial(judgement.for_shell, verdict, whole, place), len(whole))
+        return verdict
+
+    def _judges_in_thread(self, lines: Sequence[str]) -> bool:
+        """Return whether the verdict on lines may take long, with those that they may continue."""
+        return len(self._line.continued) + sum(map(len, lines)) + _LINE_COST * len(lines) > LONG_TEXT
 
     async def _editor_starts(self) -> bool:
         """Wait until the program in the foreground gets each key, so that the shell below cannot read what is typed now.

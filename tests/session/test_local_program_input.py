@@ -40,6 +40,7 @@ reason = "a person looks at copies"
 PROMPT = b"$ "
 SHELL = (100, "bash")
 SUDO = (200, "sudo")
+SQLITE = (300, "sqlite3")
 
 
 class LocalTerminal(MemoryChannel):
@@ -78,6 +79,12 @@ class LocalTerminal(MemoryChannel):
 
     def reads_password(self) -> bool:
         return self.program == SUDO and not self.echo
+
+    def start_sqlite(self) -> None:
+        """A program whose line editor waits starts."""
+        self.program, self.is_canonical = SQLITE, False
+        self.wakeup_count += 10
+        self.feed(b"\r\nsqlite> ")
 
     def ask_password(self) -> None:
         """`sudo` starts, and waits for a password."""
@@ -193,6 +200,31 @@ async def test_line_behind_a_late_enter_of_several_lines_is_no_password(tmp_path
     terminal.wakeup_count += 1  # it has read the first answer, and asks again
     await write_to(shell.session, data="rm x\n")
     assert shell.sent.endswith("rm x\r")
+
+
+async def test_line_for_a_program_that_still_works_waits_for_its_line_editor(tmp_path: Path) -> None:
+    """The shell below would read this line and the one before as one command, with a word that it does not know."""
+    shell = await shell_in(tmp_path, programs="allow")
+    terminal = shell.terminal
+    await write_to(shell.session, data="sqlite3\n")
+    terminal.start_sqlite()
+    await write_to(shell.session, data="print 'a\n")
+    terminal.is_canonical, terminal.is_read = True, False  # it has left its line editor to answer
+    terminal.feed(b"print 'a\r\n")
+    writing = asyncio.ensure_future(write_to(shell.session, data="'; $x 1\n"))
+    assert not (await asyncio.wait([writing], timeout=0.05))[0]
+    terminal.start_sqlite()
+    await writing
+    assert shell.sent == "sqlite3\rprint 'a\r'; $x 1\r"
+
+
+async def test_line_for_a_program_without_a_line_editor_is_judged_behind_the_line_before(tmp_path: Path) -> None:
+    shell = await shell_in(tmp_path, programs="allow")
+    await write_to(shell.session, data="cat\n")
+    shell.terminal.program, shell.terminal.is_canonical = (300, "cat"), True
+    shell.terminal.feed(b"\r\n")
+    await write_to(shell.session, data="echo 'a\n")
+    assert (await shell.refusal("'; rm x\n")).details["rules"] == ["removal"]
 
 
 async def test_answer_typed_at_once_is_judged_by_lines_and_keys(tmp_path: Path) -> None:
