@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.session.session import LineLost, Session
-from transports.errors import ChannelClosed, ChannelError
+from transports.errors import ChannelClosed, ChannelError, ReceiverFailed
 
 from .recovery import StoredSessions
 from .registry import SessionRegistry
@@ -76,6 +76,10 @@ class ConsoleReconnector:
     def _start(self, session: Session, reason: ChannelError) -> None:
         if isinstance(reason, ChannelClosed):
             return  # closed by this side
+        if isinstance(reason, ReceiverFailed):  # the device would show the same bytes again
+            session.events.note("line_lost", reason=reason.message)
+            session.stop_reconnecting(reason.message)
+            return
         session.begin_reconnecting(reason.message)
         if session in self._tasks:
             return  # an attempt of the running series has failed
@@ -111,7 +115,7 @@ class ConsoleReconnector:
         try:
             await self._connect(session)
         except PtyctlError as error:
-            if session.state == "closed":
+            if session.state == "closed" or (session.reconnect is None and session.internal_error is not None):
                 return
             if error.retryable or error.code is ErrorCode.REMOTE_CLOSED:  # REMOTE_CLOSED: lost again during the login
                 session.begin_reconnecting(error.message)

@@ -88,6 +88,8 @@ class SessionActions:
         )
         if session.reconnect is not None:
             reply.message = session.reconnect.describe(asyncio.get_running_loop().time())
+        elif reply.state == "lost":
+            reply.message = session.internal_error
         if reply.state == "opening":
             reply.message = "the connection or the login is in progress"
         return reply

@@ -40,7 +40,7 @@ from ptyctl.session.transcript.block_recovery import EventLogPosition, OpenBlock
 from ptyctl.session.transcript.meta_file import MetaFile
 from ptyctl.session.transcript.recovery import TranscriptState, new_folder
 from transports.channel import Channel
-from transports.errors import ChannelBroken, ChannelEnded, ChannelError
+from transports.errors import ChannelBroken, ChannelEnded, ChannelError, ReceiverFailed
 
 from .activity import Activity
 from .authorization import Authorization
@@ -443,6 +443,11 @@ class Session:
             {"state": self.state},
             hint=NextStep.OPEN_SESSION,
         )
+
+    @property
+    def internal_error(self) -> str | None:
+        """The message of the internal error in the processing of output that ended the connection, or None."""
+        return self.stream.ended.message if isinstance(self.stream.ended, ReceiverFailed) else None
 
     def already_closed(self) -> PtyctlError:
         """Return the error of every call but reads on a closed session."""

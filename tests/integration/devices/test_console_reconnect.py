@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -13,6 +14,7 @@ from ptyctl.api import ErrorCode, ExecReply, PtyctlError
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.session import SessionEntry
 from ptyctl.controller import reconnect
+from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.publisher import Publisher
 from ptyctl.simulator import SimulatedSwitch
 from tests.controller.session_calls import PATIENCE_MS, refused, session
@@ -144,6 +146,58 @@ async def test_refused_credentials_stop_retries(controller: LocalController, inv
     notices = (await one.status()).notices or []
     assert any("reconnecting has ended" in notice for notice in notices)
     assert not any("not-the-one" in notice for notice in notices)
+
+
+@pytest.fixture
+def fail_output(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return a function after whose call every read of output raises an exception, as a bug does."""
+
+    def fail(stream: OutputStream, nbytes: int) -> None:
+        raise ValueError
+
+    return lambda: monkeypatch.setattr(OutputStream, "buffer_updated", fail)
+
+
+async def wait_for_internal_error(controller: LocalController, one: SessionHandle, incarnation: int) -> None:
+    """Wait for the end of the incarnation, and check that the session reports it and no attempt follows."""
+    found = await controller._registry.find(one.session_id)
+    async with asyncio.timeout(PATIENCE_S):
+        while found.internal_error is None:
+            await found.signal.wait()
+        await asyncio.gather(*controller._reconnector._tasks.values())
+    assert (found.state, found.incarnation, found.reconnect) == ("lost", incarnation, None)
+    status = await one.status()
+    assert (status.state, "internal error" in (status.message or "")) == ("lost", True)
+    notices = (await session(controller, "status", session_id=one.session_id, task_id="other")).notices or []
+    assert sum("reconnecting has ended: internal error" in notice for notice in notices) == 1
+    with refused(ErrorCode.REMOTE_CLOSED, "internal error", "open a new session"):
+        await one.write("x")
+
+
+async def test_internal_error_leaves_console_lost(
+    controller: LocalController, fail_output: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A device that shows the same bytes again would cause the same error."""
+    monkeypatch.setattr(reconnect, "FIRST_DELAY_S", 0.01)
+    one = await open_console(controller)
+    fail_output()
+    with refused(ErrorCode.REMOTE_CLOSED, "internal error"):
+        await one.exec("show version")
+    await wait_for_internal_error(controller, one, incarnation=1)
+    monkeypatch.undo()
+    again = await SessionHandle.open(controller, device="sw-console")  # a person may try again
+    assert (again.session_id, again.opened.state) == (one.session_id, "open")
+    assert (await one.status()).message is None
+
+
+async def test_internal_error_during_reconnect_stops_retries(
+    controller: LocalController, inventory: SwitchInventory, fail_output: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconnect, "FIRST_DELAY_S", 0.01)
+    one = await open_console(controller)
+    fail_output()
+    inventory.relay.reset()
+    await wait_for_internal_error(controller, one, incarnation=2)
 
 
 async def test_console_lost_repeatedly_reconnects_each_time(
