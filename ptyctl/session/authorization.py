@@ -73,6 +73,7 @@ _ESCAPE = b"\x1b"
 #: Deletes the line of a program that reads lines from the terminal (VKILL of termios), and of most line editors.
 _KILL_LINE = b"\x15"
 #: Keys of line editors; a newline ends a line.
+_LINE_ENDS = re.compile(rb"[\r\n]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _KEYS = re.compile(r"[\x00-\x09\x0b\x0c\x0e-\x1f\x7f]")
 #: The longest line that a terminal in canonical mode takes, in bytes, without its end.
@@ -398,6 +399,8 @@ class Authorization:
         if not self._line.may_be_submitted_by(data):  # so the policy judges keys
             await self._judge_single_keys(data, writer, follows=False)
             return 0
+        if _LINE_ENDS.search(data, 0, len(data) - 1):
+            await self._line_reported()
         lines = [] if await self._will_take_password(data) else await self._known_lines(data)
         for _ in range(_JUDGEMENTS):
             judged_by = self._judged_by(writer)
@@ -484,6 +487,17 @@ class Authorization:
         self._enforce(verdict, readings[0] if readings else "", places, writer, readable=readable)
         if readings and self._line.line is None:
             self._line.submitted(readings[0])
+
+    async def _line_reported(self) -> None:
+        """Wait until zsh has reported what its hooks have put into the line: until then, none of several lines is known.
+
+        The shell at its prompt reports it within milliseconds; a run may have ended before that.
+        """
+        terminal, stream = self._terminal, self._stream
+        deadline = terminal.now() + SETTLE_WAIT_S
+        while self._awaits_line() and stream.ended is None and terminal.now() < deadline:
+            await stream.wait(deadline)
+        self._synchronise()
 
     async def _known_lines(self, data: bytes) -> list[str]:
         """Return the lines that input submits, up to the first unknown one."""

@@ -231,6 +231,15 @@ async def test_incomplete_line_typed_ahead_is_left_before_exec(open_session: Ope
     assert reply.duration_ms < 5_000
 
 
+async def test_lines_typed_before_the_hooks_of_the_next_line_have_run_are_judged(open_session: Open, tmp_path: Path) -> None:
+    """The line is not known until the shell has reported what its hooks have put into it."""
+    require_program("zsh", "zsh")
+    (tmp_path / ".zshrc").write_text("zle-line-init() { sleep 0.3 }\nzle -N zle-line-init\n")
+    zsh = await open_session(command=("zsh",), cwd=str(tmp_path), env={"ZDOTDIR": str(tmp_path)})
+    await execute(zsh, cmd="true", timeout_ms=PATIENCE_MS)
+    await write(zsh, data="sleep 0.3\recho $((40 + 2))x\r", until_regex="42x", timeout_ms=PATIENCE_MS)
+
+
 #: What fills the next line of a zsh without marks.
 UNMARKED = {
     "print -z": f"print -z '{FILL}'",
