@@ -2,6 +2,7 @@
 
 import { ApiError, call, principal, taskId } from "./api.js";
 import { html, nothing } from "./lit.js";
+import { createTypeahead } from "./typeahead.js";
 import { confirmDialog, timeLeft, toast, toastError } from "./ui.js";
 
 /** @typedef {import("./stream.js").Message} Message */
@@ -12,13 +13,15 @@ const TTL_MS = 30_000;
 const QUEUE_MS = 5_000;
 /** The key that takes the lock, or gives it back. */
 const LOCK_KEY = "Ctrl+Shift+L";
+const TAKEN = "The lock is taken: wait for it, or take it over.";
 
 /**
- * The lock of `session` as this page sees it. `changed` is called after each change, `acquired` when this page begins to use it.
+ * The lock of `session` as this page sees it. `changed` is called after each change, `requested` when this page requests the lock:
+ * input is kept from then on, and `acquired` when this page begins to use it.
  * @param {string} session
- * @param {{changed: () => void, acquired: () => void}} callbacks
+ * @param {{changed: () => void, requested: () => void, acquired: () => void}} callbacks
  */
-export function createLock(session, { changed, acquired }) {
+export function createLock(session, { changed, requested, acquired }) {
   /** @type {{holder: string, principal: string, expires: number} | null} */
   let current = null;
   /** Whether this page, not only another one of the same person, uses the lock: it renews it and sizes the terminal. */
@@ -30,6 +33,7 @@ export function createLock(session, { changed, acquired }) {
   /** @type {string[]} */
   let waiters = [];
 
+  const typeahead = createTypeahead(refuse);
   const isOurs = () => current?.holder === taskId() && current.principal === principal()?.name;
   const holderName = () => (current ? (current.principal === current.holder ? current.holder : `${current.principal} (${current.holder})`) : "");
 
@@ -42,11 +46,12 @@ export function createLock(session, { changed, acquired }) {
 
   /** @param {Record<string, any>} fields */
   const setHolder = ({ lock_holder: holder, lock_principal: name, lock_expires_at: expires }) => {
-    const had = active && isOurs();
+    const had = (active || typeahead.isWaiting()) && isOurs();
     current = holder ? { holder, principal: name ?? holder, expires: expires ?? 0 } : null;
     if (had && !isOurs()) {
       active = false;
       waiters = [];
+      typeahead.fail("The lock was lost.");
       if (current) toast(`${holderName()} has the lock now.`, "warn");
     }
     changed();
@@ -77,21 +82,30 @@ export function createLock(session, { changed, acquired }) {
     const taken = await act("lock", { lock_ttl_ms: TTL_MS, ...fields });
     if (closed) return void act("unlock").catch(() => {});
     setHolder(taken);
-    refusal = "";
     position = null;
     activate();
     changed();
   };
 
-  /** Takes the lock if it is free; returns whether it is ours now. */
-  const tryTake = async () => {
+  /** Requests the lock; input until the answer is kept. @param {Record<string, any>} [fields] */
+  const request = async (fields) => {
+    if (typeahead.isWaiting()) return;
+    typeahead.begin();
+    refuse("");
+    requested();
     try {
-      await take();
+      await take(fields);
+      typeahead.end(isOurs() ? "" : "The lock was lost.");
     } catch (error) {
-      if (error instanceof ApiError && error.error_code === "LOCKED") refuse("The lock is taken: wait for it, or take it over.");
+      const isTaken = error instanceof ApiError && error.error_code === "LOCKED";
+      if (isTaken) refuse(TAKEN);
       else toastError(error);
+      typeahead.end(isTaken ? TAKEN : "You did not get the lock.");
     }
   };
+
+  /** Takes the lock if it is free. */
+  const tryTake = () => request();
 
   const takeOver = async () => {
     const reason = await confirmDialog({
@@ -102,10 +116,11 @@ export function createLock(session, { changed, acquired }) {
       action: "Take over",
       danger: true,
     });
-    if (typeof reason === "string") await take({ force: true, reason }).catch(toastError);
+    if (typeof reason === "string") await request({ force: true, reason });
   };
 
   const queue = async () => {
+    refusal = "";
     for (position = 0; position !== null; ) {
       try {
         return await take({ wait_ms: position ? QUEUE_MS : 1 });
@@ -120,6 +135,7 @@ export function createLock(session, { changed, acquired }) {
   };
 
   const giveBack = async () => {
+    if (typeahead.isWaiting()) return; // the answer would come after that of the release
     position = null;
     active = false;
     waiters = [];
@@ -127,9 +143,14 @@ export function createLock(session, { changed, acquired }) {
   };
 
   /** @param {string} reason */
-  const refuse = (reason) => {
+  function refuse(reason) {
     refusal = reason;
     changed();
+  }
+
+  const whyNot = () => {
+    if (position !== null) return "Nothing was typed: wait until you have the lock.";
+    return current ? `Nothing was typed: ${holderName()} has the lock.` : "Nothing was typed: you only watch. Take the lock first.";
   };
 
   const renew = async () => {
@@ -156,18 +177,31 @@ export function createLock(session, { changed, acquired }) {
     observe,
     /** Takes the lock, or gives it back. */
     toggle: () => void (isOurs() ? giveBack() : tryTake()),
-    /** Called for each input: returns whether it may be sent. Otherwise the bar shows why not. */
-    admit() {
-      if (isOurs()) {
+    /** Whether input is sent, or kept until the lock is granted. */
+    takesInput: () => isOurs() || typeahead.isWaiting(),
+    /**
+     * Called for each input: returns whether it may be sent, and calls `send` then. While a request for the lock is not answered,
+     * `send` is kept. Otherwise the bar shows why not. Without `send` the input is a whole line, which the caller keeps.
+     * @param {() => void} [send]
+     * @param {number} [length] characters of the input
+     */
+    admit(send, length = 1) {
+      if (typeahead.isWaiting() && send) typeahead.keep(send, length);
+      else if (typeahead.isWaiting()) refuse("Nothing was typed: wait until you have the lock.");
+      else if (!isOurs()) send ? typeahead.discard(whyNot()) : refuse(whyNot());
+      else if (send && typeahead.isAfterDiscarded()) typeahead.discard("Nothing was typed: the keys before were discarded. Pause, and type the line again.");
+      else {
         if (!active) activate();
+        if (refusal) refuse("");
+        send?.();
         return true;
       }
-      refuse(current ? `Nothing was typed: ${holderName()} has the lock.` : "Nothing was typed: you only watch. Take the lock first.");
       return false;
     },
     /** Releases the lock when the view or the page closes. */
     close() {
       closed = true;
+      typeahead.end("The page was left.");
       for (const timer of timers) clearInterval(timer);
       const waiting = position !== null;
       position = null;

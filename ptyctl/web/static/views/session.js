@@ -54,7 +54,7 @@ export function mount(root, params) {
 
   const keyboard = createKeyboard(session, handleRefusal);
   const held = createHeldLines(session, update);
-  const lock = createLock(session, { changed: handleLock, acquired: handleAcquired });
+  const lock = createLock(session, { changed: handleLock, requested: focusTerminal, acquired: handleAcquired });
   const cards = createCards(session, { changed: update, runAgain, isFullScreen: () => terminal.xterm.buffer.active.type === "alternate" });
   /** @param {Message} message */
   function handleMessage(message) {
@@ -120,11 +120,16 @@ export function mount(root, params) {
     update();
   }
 
-  function handleAcquired() {
-    output.use();
+  /** Input belongs to the terminal from the request for the lock on, unless it has another place. */
+  function focusTerminal() {
     const focused = document.activeElement;
     const isFree = !focused || focused === document.body || focused instanceof HTMLButtonElement;
     if (isFree && layout !== "cards" && !composing) terminal.focus();
+  }
+
+  function handleAcquired() {
+    output.use();
+    focusTerminal();
     fitTerminal();
   }
 
@@ -163,10 +168,7 @@ export function mount(root, params) {
     if (composing || cmd.includes("\n")) {
       if (!composing) toggleComposer();
       compose(cmd);
-    } else if (lock.admit()) {
-      keyboard.type(cmd);
-      terminal.focus();
-    }
+    } else if (lock.admit(() => keyboard.type(cmd), cmd.length)) terminal.focus();
   }
 
   /** @param {string} text */
@@ -287,7 +289,7 @@ export function mount(root, params) {
 
   const touchKeys = () =>
     html`<div class="toolbar touch-keys" role="group" aria-label="Keys">
-      ${TOUCH_KEYS.map(([label, key]) => html`<button type="button" class="small" @click=${() => lock.admit() && keyboard.press(key)}>${label}</button>`)}
+      ${TOUCH_KEYS.map(([label, key]) => html`<button type="button" class="small" @click=${() => lock.admit(() => keyboard.press(key))}>${label}</button>`)}
     </div>`;
 
   const composer = () =>
@@ -338,9 +340,9 @@ export function mount(root, params) {
 
   const box = /** @type {HTMLElement} */ (root.querySelector(".term-box"));
   const terminal = createTerminal(box, {
-    onData: (data) => lock.admit() && keyboard.type(data),
-    onBinary: (data) => lock.isOurs() && keyboard.sendBinary(data),
-    onKey: (event) => isPageKey(event) || (event.key === "Tab" && !lock.isOurs()),
+    onData: (data) => lock.admit(() => keyboard.type(data), data.length),
+    onBinary: (data) => lock.takesInput() && lock.admit(() => keyboard.sendBinary(data), data.length),
+    onKey: (event) => isPageKey(event) || (event.key === "Tab" && !lock.takesInput()),
   });
   terminal.xterm.buffer.onBufferChange(cards.watchScreen);
   const output = stream.subscribe(`terminal:${session}`, {
