@@ -5,12 +5,14 @@
     OSC 7717 ; nonce ; counter ; B [ ; command ]                              a command line starts to run
     OSC 7717 ; nonce ; counter ; E ; status                                   the command line has ended
 
-Terminals do not display them. The nonce belongs to the session and the counter grows, so replayed output has no effect. In a
-begin mark sent by a command marker (`marker.py`), the previous status takes the place of the command. `ts` is epoch ms, or
-empty if the shell has no clock. `keys` are bindings that a start-up file has changed (`ptyctl/policy/key_bindings.py`).
-`line` is text that the shell has put behind the prompt (`print -z` of zsh, a line that was put aside); it is empty if the text
-is long or not known. With `+`, hooks of the shell may put more text there before it reads: an L mark follows with the whole
-text. `line`, `keys`, `cwd` and `command` are percent-encoded where necessary; a long command is truncated.
+Terminals do not display them. The nonce belongs to the session and the counter grows, so replayed output has no effect.
+Prompt and line marks count only with the nonce of the shell's integration: any program in the terminal can read that of
+typed marks. A line mark directly follows the prompt mark that announces it. In a begin mark sent by a command marker
+(`marker.py`), the previous status takes the place of the command. `ts` is epoch ms, or empty if the shell has no clock.
+`keys` are bindings that a start-up file has changed (`ptyctl/policy/key_bindings.py`). `line` is text that the shell has put
+behind the prompt (`print -z` of zsh, a line that was put aside); it is empty if the text is long or not known. With `+`,
+hooks of the shell may put more text there before it reads: an L mark follows with the whole text. `line`, `keys`, `cwd` and
+`command` are percent-encoded where necessary; a long command is truncated.
 """
 
 from __future__ import annotations
@@ -72,16 +74,25 @@ class PlacedMark(NamedTuple):
 
 
 class MarkReader:
-    """Accepts the marks of one session. Each source has a nonce and a counter, which must be a little larger than the last."""
+    """Accepts the marks of one session. Each source has a nonce and a counter, which must be a little larger than the last.
+
+    The last nonce is that of the shell's integration, which alone sends prompt and line marks.
+    """
 
     def __init__(self, *nonces: str) -> None:
         self._last = {nonce.encode(): 0 for nonce in nonces}
+        self._shell = nonces[-1].encode() if nonces else b""
+        self._line_counter: int | None = None  # of the line mark that the last prompt mark has announced
 
     @classmethod
-    def resume(cls, counters: dict[str, int]) -> MarkReader:
-        """Create a reader that continues from the counters of an earlier one."""
-        reader = cls()
+    def resume(cls, counters: dict[str, int], *, line_follows: bool = False) -> MarkReader:
+        """Create a reader that continues from the counters of an earlier one.
+
+        `line_follows`: whether the last mark of the shell was a prompt mark that announces a line mark.
+        """
+        reader = cls(*counters)
         reader._last = {nonce.encode(): counter for nonce, counter in counters.items()}
+        reader._line_counter = reader._last[reader._shell] + 1 if line_follows and counters else None
         return reader
 
     def counters(self) -> dict[str, int]:
@@ -97,7 +108,14 @@ class MarkReader:
         last, counter = self._last.get(source), int(number)
         if last is None or not last < counter <= last + _MAX_STEP:
             return None
+        is_line = payload[found.end("counter") + 1 :][:1] == b"L"
+        if (prompt is not None or is_line) and source != self._shell:
+            return None
+        if is_line and counter != self._line_counter:
+            return None
         self._last[source], nonce = counter, source.decode()
+        if source == self._shell:
+            self._line_counter = counter + 1 if follows else None
         if prompt is not None:
             ts = int(time) if time.isdigit() and len(time) < 16 else None
             bindings = unquote_to_bytes(keys or b"").decode("utf-8", "replace")
@@ -106,9 +124,13 @@ class MarkReader:
             return Mark(nonce, counter, "prompt", status, ts, directory, None, bindings, text, line_follows=follows != b"")
         if end is not None:
             return Mark(nonce, counter, "end", int(end))
-        if payload[found.end("counter") + 1 :][:1] == b"L":
+        if is_line:
             return Mark(nonce, counter, "line", line=None if filled is None else unquote_to_bytes(filled[1:]))
         return Mark(nonce, counter, "begin", command=None if command is None else unquote_to_bytes(command))
+
+    def is_of_shell(self, mark: Mark) -> bool:
+        """Return whether the shell's integration has sent a mark."""
+        return mark.nonce.encode() == self._shell
 
     def next_counter(self, nonce: str) -> int:
         """Return a counter newer than all marks of this source."""

@@ -19,6 +19,48 @@ def test_mark_is_read_only_if_its_counter_is_a_little_larger(counter: int, is_re
     assert reader.counters() == {"n": counter if is_read else 5}
 
 
+@pytest.mark.parametrize("payload", [b"P;0;0;/", b"P;0+;0;/", b"P;0,a;0;/", b"L", b"L;a"])
+def test_prompt_or_line_mark_with_the_nonce_of_typed_marks_is_not_read(payload: bytes) -> None:
+    reader = MarkReader("typed", "n")
+    assert reader.read(b"7717;n;1;P;0+;0;/") is not None
+    assert reader.read(b"7717;typed;2;" + payload) is None
+    assert reader.counters() == {"typed": 0, "n": 1}
+    assert reader.read(b"7717;typed;2;B;0") is not None
+    assert reader.read(b"7717;n;2;L;a") is not None
+
+
+@pytest.mark.parametrize(
+    ("before", "line"),
+    [
+        ([], b"n;1"),
+        ([b"1;P;0;0;/"], b"n;2"),
+        ([b"1;P;0+;0;/"], b"n;1"),
+        ([b"1;P;0+;0;/"], b"n;3"),
+        ([b"1;P;0+;0;/"], b"other;2"),
+        ([b"1;P;0+;0;/", b"2;L"], b"n;3"),
+        ([b"1;P;0+;0;/", b"2;B;true"], b"n;3"),
+        ([b"1;P;0+;0;/", b"2;B;true", b"3;E;0"], b"n;4"),
+        ([b"1;P;0+;0;/", b"2;P;0;0;/"], b"n;3"),
+        ([b"1;P;0+;0;/", b"4;P;0+;0;/"], b"n;2"),
+    ],
+    ids=lambda value: repr(value)[:60],
+)
+def test_line_mark_counts_once_and_directly_behind_the_prompt_that_announces_it(before: list[bytes], line: bytes) -> None:
+    reader = MarkReader("typed", "n")
+    for mark in before:
+        assert reader.read(b"7717;n;" + mark) is not None
+    counters = reader.counters()
+    assert reader.read(b"7717;%s;L" % line) is None
+    assert reader.counters() == counters
+
+
+@pytest.mark.parametrize("line_follows", [False, True])
+def test_line_mark_behind_a_restored_prompt_counts_if_that_announces_it(line_follows: bool) -> None:
+    reader = MarkReader.resume({"typed": 9, "n": 5}, line_follows=line_follows)
+    assert reader.read(b"7717;typed;10;L") is None
+    assert (reader.read(b"7717;n;6;L") is not None) is line_follows
+
+
 def encoded(text: bytes) -> bytes:
     """The text as the hooks of zsh encode it."""
     return re.sub(rb"[\x00-\x1f\x7f%;]", lambda found: b"%%%02X" % found[0][0], text)

@@ -428,7 +428,9 @@ class OutputStream(Receiver):
 
     def _mark_received(self, placed: PlacedMark) -> None:
         if placed.mark.kind == "begin":
-            self._command_begun_raw = placed.raw_begin
+            reader = self.normaliser.reader
+            if reader is not None and reader.is_of_shell(placed.mark):  # another program can forge typed marks
+                self._command_begun_raw = placed.raw_begin
         elif placed.mark.kind == "line":
             self.last_prompt = with_line(self.last_prompt, placed.mark)
         else:

@@ -70,7 +70,7 @@ class SpoolReplay:
 
     def _resume(self, row: dict[str, Any]) -> None:
         state = row["resume"]
-        reader = MarkReader.resume(state["marks"])
+        reader = MarkReader.resume(state["marks"], line_follows="line_follows" in state)
         self.incarnation = state["incarnation"]
         in_line, blanks = state["in_line"], state.get("blanks", 0)
         self.normaliser = Normaliser(row["raw"], row["spool"], reader, in_line=in_line, blanks=blanks)
@@ -95,7 +95,8 @@ class SpoolReplay:
             placed, self.normaliser.marks = self.normaliser.marks, []
             for mark in placed:
                 if mark.mark.kind == "begin":
-                    self.begun_raw = mark.raw_begin
+                    if self.normaliser.reader is not None and self.normaliser.reader.is_of_shell(mark.mark):
+                        self.begun_raw = mark.raw_begin
                 elif mark.mark.kind == "line":
                     self.last_prompt = with_line(self.last_prompt, mark.mark)
                 else:
