@@ -621,6 +621,7 @@ class Authorization:
             self._shell_has_line = len(lines) == 1 and places[0].where == "prompt" and self._shell_reads()
             if places[0].where == "program" and not self._line.may_be_continued:
                 self._line.forget_continued()
+            has_waited = self._judges_in_thread(lines)
             verdict = stricter(verdict, await self._verdict_on(lines, places, judgement))
             waits_for_editor = may_wait and len(lines) == 1 and places[-1].is_ahead and _is_strict(verdict)
             if waits_for_editor:
@@ -633,8 +634,7 @@ class Authorization:
             # At a prompt, the verdict tells whether a builtin runs history.
             runs = expands_history if places[0].where == "prompt" else runs_history
             recalls = self._expands_history(places) and await judge_outside_loop(partial(runs, text), len(text))
-            has_waited = waits_for_editor or self._judges_in_thread(lines)
-            if not has_waited or self._judged_by(writer) == (places, judgement):
+            if not (has_waited or waits_for_editor) or self._judged_by(writer) == (places, judgement):
                 break
         else:
             raise _place_changed("the text")
