@@ -18,8 +18,8 @@ from ptyctl.session.clients import serving_connection
 from tests.web.console import ALICE, Console, console
 
 AGENT = Principal("ada/mcp", Kind.AGENT, Role.OPERATOR)
-#: Commands that the default policy asks a person about. They need root, a device and consent, and change nothing in a test.
-ASKED = "rm -rf /etc"
+#: A command that the default policy asks a person about. There is no such device: it changes nothing if a test really runs it.
+ASKED = "mkfs.ext4 /dev/nope"
 
 
 class Desk:

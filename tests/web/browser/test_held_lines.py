@@ -30,9 +30,9 @@ _TYPE_HELD_LINES = """() => new Promise(async (resolve) => {
 
 
 async def _visit_with_held_line(desk: Desk) -> Visitor:
-    """Open a shell whose `rm` is harmless, and type a line that needs an approval."""
+    """Open a shell whose `mkfs.ext4` only prints, and type a line that needs an approval."""
     session = await desk.open_shell()
-    await desk.exec(session, 'rm() { echo removed "$@"; }')
+    await desk.exec(session, 'mkfs.ext4() { echo formatted "$@"; }')
     alice = await visit(desk, session)
     alice.tab.expect_problem("status of 4(09|03)")  # APPROVAL_PENDING, DECLINED
     await alice.take_lock()
@@ -45,7 +45,7 @@ async def test_typed_line_is_typed_once_it_is_approved(desk: Desk) -> None:
     alice = await _visit_with_held_line(desk)
     bob = await desk.open_tab("/approvals", BOB)
     await bob.page.get_by_role("button", name="Approve").click()
-    await alice.wait_for_text("\nremoved -rf /etc\n")
+    await alice.wait_for_text("\nformatted /dev/nope\n")
     await expect(alice.page.locator(".held-lines")).to_have_count(0)
     await expect(alice.card(ASKED)).to_have_count(1)
 
