@@ -28,7 +28,8 @@ export function mount(root) {
   let comment = "";
   let same = false;
   let keys = false;
-  let busy = false;
+  /** Requests whose answer is on its way. @type {Set<string>} */
+  const answering = new Set();
   let closed = false;
   /** @type {import("../stream.js").Subscription | null} */
   let screenSubscription = null;
@@ -226,11 +227,11 @@ export function mount(root) {
       </div>
       <div class="actions">
         <span class="hint grow">expires in ${timeLeft(entry.expires_at)}</span>
-        <button type="button" ?disabled=${busy} @click=${() => void decline(entry)}>Decline <kbd>d</kbd></button>
+        <button type="button" ?disabled=${answering.has(entry.approval_id)} @click=${() => void decline(entry)}>Decline <kbd>d</kbd></button>
         ${edited === null
           ? html`<button type="button" @click=${() => edit(entry)}>Edit <kbd>e</kbd></button>`
           : html`<button type="button" @click=${() => ((edited = null), update())}>Cancel the edit</button>`}
-        <button type="button" class="primary" ?disabled=${busy} @click=${() => approve(entry)}>Approve${edited === null ? html` <kbd>a</kbd>` : " the changed text"}</button>
+        <button type="button" class="primary" ?disabled=${answering.has(entry.approval_id)} @click=${() => approve(entry)}>Approve${edited === null ? html` <kbd>a</kbd>` : " the changed text"}</button>
       </div>
     </form>`;
   }
@@ -281,19 +282,22 @@ export function mount(root) {
    * @param {string} done
    */
   async function answer(entry, fields, done) {
-    if (busy) return;
-    busy = true;
+    const id = entry.approval_id;
+    if (answering.has(id)) return;
+    const known = all.get(id);
+    answering.add(id);
     update();
     try {
       const said = comment.trim();
-      const reply = await call("approvals", { approval_id: entry.approval_id, via: "web", ...(said && { comment: said }), ...fields });
-      all.set(entry.approval_id, reply.approval);
+      const reply = await call("approvals", { approval_id: id, via: "web", ...(said && { comment: said }), ...fields });
+      if (all.get(id) === known) all.set(id, reply.approval); // the stream may have had a newer state meanwhile
       toast(done, "good");
-      if (!closed) select(selected);
+      // The person may have begun to answer another request, whose comment and text stay.
+      if (!closed && selected === id) select(id);
     } catch (failure) {
       toastError(failure);
     } finally {
-      busy = false;
+      answering.delete(id);
       update();
     }
   }
