@@ -599,6 +599,17 @@ class Authorization:
             return False
         return self._terminal.input_is_read() is True and self._has_taken_enter()
 
+    def will_read_password(self, text: str) -> bool:
+        """Return whether a program asks for a password that `text` may be, and has not begun to read it."""
+        data = text.encode("utf-8", "surrogateescape")
+        is_asked = self._policy is not None and _PASSWORD.match(data) is not None and self._terminal.reads_password()
+        return is_asked and not self._takes_password(data)
+
+    async def asks_until_password_is_read(self, text: str) -> bool:
+        """Wait until the program that asks for a password reads it; return False if it does not ask any longer."""
+        await self._will_take_password(text.encode("utf-8", "surrogateescape"))
+        return self._terminal.reads_password()
+
     async def _will_take_password(self, data: bytes) -> bool:
         """As `_takes_password`, after waiting until the program has read all earlier input."""
         if _PASSWORD.match(self._typed + data) is None:

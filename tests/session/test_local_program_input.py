@@ -9,12 +9,14 @@ import pytest
 
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.pty import PtyExpectSend
 from ptyctl.platforms import Platforms
 from ptyctl.policy.evaluate import Evaluator
 from ptyctl.policy.policy_file import load_policy
 from ptyctl.policy.rules import DecisionRequest, Verdict
 from ptyctl.policy.shell_command import canonical_shell
 from ptyctl.session.approvals import Approvals
+from ptyctl.session.calls.expect_send import expect_send
 from ptyctl.session.io.gate import Split, Writer
 from ptyctl.session.session import Session
 
@@ -225,6 +227,23 @@ async def test_line_for_a_program_without_a_line_editor_is_judged_behind_the_lin
     shell.terminal.feed(b"\r\n")
     await write_to(shell.session, data="echo 'a\n")
     assert (await shell.refusal("'; rm x\n")).details["rules"] == ["removal"]
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+async def test_answer_to_a_question_for_a_password_waits_until_it_is_read(tmp_path: Path, is_read: bool) -> None:
+    shell = await shell_in(tmp_path)
+    await write_to(shell.session, data="sudo true\n")
+    shell.terminal.ask_password()
+    shell.terminal.is_read = False
+    request = PtyExpectSend(session_id="s", task_id="t", expect="word: ", send="rm x\n", from_cursor=0, timeout_ms=5_000)
+    answering = asyncio.ensure_future(expect_send(shell.session, request))
+    assert not (await asyncio.wait([answering], timeout=0.05))[0]
+    if is_read:
+        shell.terminal.is_read = True
+    else:
+        shell.terminal.program, shell.terminal.echo = SHELL, True
+    assert (await answering).sent is is_read
+    assert shell.sent == ("sudo true\rrm x\r" if is_read else "sudo true\r")
 
 
 async def test_answer_typed_at_once_is_judged_by_lines_and_keys(tmp_path: Path) -> None:

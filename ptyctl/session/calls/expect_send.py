@@ -83,10 +83,13 @@ async def _answer(
     Raises:
         PtyctlError: why the text could not be typed.
     """
-    sent, error = False, None
+    sent, error, is_early = False, None, False
 
     def on_match(match: MatchRange) -> None:
-        nonlocal sent, error
+        nonlocal sent, error, is_early
+        is_early = not is_early and session.authorization.will_read_password(text)
+        if is_early:  # a line for the shell would be judged by the policy, and shown to a person who approves it
+            return
         at_prompt = program.ended if program is not None else session.selector.has_marks and session.runs.current is None
         if at_prompt and expected.kind != "prompt":
             return
@@ -98,6 +101,8 @@ async def _answer(
 
     ended = (lambda: program.ended) if program is not None else (lambda: False)
     match = await ExpectWait(session, expected, cursor, on_match, ended).run(timeout_s)
+    if match is not None and is_early and await session.authorization.asks_until_password_is_read(text):
+        on_match(match)
     if error is not None:
         raise error
     return match if sent else None

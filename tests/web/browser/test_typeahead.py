@@ -41,7 +41,7 @@ async def test_keys_before_the_answer_are_sent_first_once_the_lock_is_granted(de
     await expect(alice.card("echo $((6 * 7))")).to_contain_text("completed")
 
 
-async def test_keys_before_a_refusal_are_discarded_with_a_message(desk: Desk) -> None:
+async def test_keys_before_a_lost_answer_are_discarded_with_a_message(desk: Desk) -> None:
     session = await desk.open_shell()
     alice = await visit(desk, session)
     alice.tab.expect_problem("status of 409|ERR_")
