@@ -427,13 +427,14 @@ class OutputStream(Receiver):
         self.signal.notify_received(nbytes)
 
     def _mark_received(self, placed: PlacedMark) -> None:
+        reader = self.normaliser.reader
+        is_of_shell = reader is not None and reader.is_of_shell(placed.mark)  # another program can forge typed marks
         if placed.mark.kind == "begin":
-            reader = self.normaliser.reader
-            if reader is not None and reader.is_of_shell(placed.mark):  # another program can forge typed marks
+            if is_of_shell:
                 self._command_begun_raw = placed.raw_begin
         elif placed.mark.kind == "line":
             self.last_prompt = with_line(self.last_prompt, placed.mark)
-        else:
+        elif is_of_shell or self.last_prompt is None:
             self._shell_returned_raw = placed.raw_begin
         if placed.mark.kind == "prompt":
             self.prompts.add(placed.spool_begin, placed.spool_end)

@@ -93,13 +93,15 @@ class SpoolReplay:
         for begin in range(self.normaliser.raw, end, PIECE_BYTES):
             self._write(self.normaliser.feed(raw.read(begin, min(begin + PIECE_BYTES, end)), self._ts))
             placed, self.normaliser.marks = self.normaliser.marks, []
+            reader = self.normaliser.reader
             for mark in placed:
+                is_of_shell = reader is not None and reader.is_of_shell(mark.mark)
                 if mark.mark.kind == "begin":
-                    if self.normaliser.reader is not None and self.normaliser.reader.is_of_shell(mark.mark):
+                    if is_of_shell:
                         self.begun_raw = mark.raw_begin
                 elif mark.mark.kind == "line":
                     self.last_prompt = with_line(self.last_prompt, mark.mark)
-                else:
+                elif is_of_shell or self.last_prompt is None:
                     self.returned_raw = mark.raw_begin
                 if mark.mark.kind == "prompt":
                     self.prompts.add(mark.spool_begin, mark.spool_end)

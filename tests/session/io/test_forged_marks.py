@@ -36,3 +36,16 @@ async def test_second_line_mark_does_not_hide_the_text_of_the_shell(tmp_path: Pa
     assert session.stream.last_prompt.line == b"rm "
     assert session.gate.unfinished_line.filled == b"rm "
     await session.close()
+
+
+async def test_shell_has_not_returned_although_a_program_forges_the_end_of_a_command(tmp_path: Path) -> None:
+    channel = MemoryChannel()
+    session = await connect_session(tmp_path, channel)
+    assert session.stream.normaliser.reader is not None
+    typed, shell = session.stream.normaliser.reader.counters()
+    channel.feed(f"\x1b]7717;{shell};1;P;0;0;/\x07$ ".encode())
+    returned = session.stream.shell_returned_raw
+    channel.feed(f"cat\r\n\x1b]7717;{shell};2;B;0\x07\x1b]7717;{typed};7;E;0\x07".encode())
+    assert session.stream.shell_returned_raw == returned
+    assert session.stream.command_begun
+    await session.close()
