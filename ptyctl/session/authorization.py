@@ -393,14 +393,14 @@ class Authorization:
         Raises:
             Refusal: the policy does not allow one of them; nothing is to be sent.
         """
+        if self._policy is not None and _LINE_ENDS.search(data, 0, len(data) - 1):
+            await self._line_reported()
         self._synchronise()
         if self._policy is None:
             return 1 << 30
         if not self._line.may_be_submitted_by(data):  # so the policy judges keys
             await self._judge_single_keys(data, writer, follows=False)
             return 0
-        if _LINE_ENDS.search(data, 0, len(data) - 1):
-            await self._line_reported()
         lines = [] if await self._will_take_password(data) else await self._known_lines(data)
         for _ in range(_JUDGEMENTS):
             judged_by = self._judged_by(writer)
@@ -497,7 +497,6 @@ class Authorization:
         deadline = terminal.now() + SETTLE_WAIT_S
         while self._awaits_line() and stream.ended is None and terminal.now() < deadline:
             await stream.wait(deadline)
-        self._synchronise()
 
     async def _known_lines(self, data: bytes) -> list[str]:
         """Return the lines that input submits, up to the first unknown one."""
