@@ -13,6 +13,8 @@ const TTL_MS = 30_000;
 const QUEUE_MS = 5_000;
 /** The key that takes the lock, or gives it back. */
 const LOCK_KEY = "Ctrl+Shift+L";
+/** The number of locks that views have open, by session: a late answer to a closed one must not release the next one's. @type {Map<string, number>} */
+const open = new Map();
 const TAKEN = "The lock is taken: wait for it, or take it over.";
 
 /**
@@ -34,6 +36,7 @@ export function createLock(session, { changed, requested, acquired }) {
   let waiters = [];
 
   const typeahead = createTypeahead(refuse);
+  open.set(session, (open.get(session) ?? 0) + 1);
   const isOurs = () => current?.holder === taskId() && current.principal === principal()?.name;
   const holderName = () => (current ? (current.principal === current.holder ? current.holder : `${current.principal} (${current.holder})`) : "");
 
@@ -80,7 +83,7 @@ export function createLock(session, { changed, requested, acquired }) {
   /** @param {Record<string, any>} [fields] */
   const take = async (fields = {}) => {
     const taken = await act("lock", { lock_ttl_ms: TTL_MS, ...fields });
-    if (closed) return void act("unlock").catch(() => {});
+    if (closed) return void (open.get(session) || act("unlock").catch(() => {}));
     setHolder(taken);
     position = null;
     activate();
@@ -89,7 +92,7 @@ export function createLock(session, { changed, requested, acquired }) {
 
   /** Requests the lock; input until the answer is kept. @param {Record<string, any>} [fields] */
   const request = async (fields) => {
-    if (typeahead.isWaiting()) return;
+    if (typeahead.isWaiting()) return refuse("The lock is requested already: wait for the answer.");
     typeahead.begin();
     refuse("");
     requested();
@@ -135,8 +138,8 @@ export function createLock(session, { changed, requested, acquired }) {
   };
 
   const giveBack = async () => {
-    if (typeahead.isWaiting()) return; // the answer would come after that of the release
     position = null;
+    if (typeahead.isWaiting()) return changed(); // the answer would come after that of the release
     active = false;
     waiters = [];
     await act("unlock").then(setHolder, toastError);
@@ -201,6 +204,7 @@ export function createLock(session, { changed, requested, acquired }) {
     /** Releases the lock when the view or the page closes. */
     close() {
       closed = true;
+      open.set(session, (open.get(session) ?? 1) - 1);
       typeahead.end("The page was left.");
       for (const timer of timers) clearInterval(timer);
       const waiting = position !== null;

@@ -17,6 +17,8 @@ import { confirmDialog, errorBox, link, sessionPath, statusBadge, timeAgo, toast
 /** @typedef {"split" | "terminal" | "cards"} Layout */
 
 const COMPOSER = "ptyctl.composer";
+/** A mouse report, which is no part of a line: it is neither kept nor refused. */
+const MOUSE = /^\x1b\[[<M]/;
 const RESIZE_DELAY_MS = 150;
 const RETRY_DELAY_MS = 2_000;
 /** Errors after which the session cannot be watched. */
@@ -340,8 +342,11 @@ export function mount(root, params) {
 
   const box = /** @type {HTMLElement} */ (root.querySelector(".term-box"));
   const terminal = createTerminal(box, {
-    onData: (data) => lock.admit(() => keyboard.type(data), data.length),
-    onBinary: (data) => lock.takesInput() && lock.admit(() => keyboard.sendBinary(data), data.length),
+    onData(data) {
+      if (!MOUSE.test(data)) lock.admit(() => keyboard.type(data), data.length);
+      else if (lock.isActive()) keyboard.type(data);
+    },
+    onBinary: (data) => lock.isActive() && keyboard.sendBinary(data),
     onKey: (event) => isPageKey(event) || (event.key === "Tab" && !lock.takesInput()),
   });
   terminal.xterm.buffer.onBufferChange(cards.watchScreen);
