@@ -1090,8 +1090,20 @@ class Authorization:
             await self._terminal.nothing_more()
             is_same = (raw, places, in_lines) == (self._stream.raw_size, self._places(), self._terminal.reads_lines())
             if is_same and self._terminal.input_is_read() is not False:
-                return places, self._shown_lines(screen, key, places)
+                readings = self._shown_lines(screen, key, places)
+                if readings or not await self._echo_continues(raw):
+                    return places, readings
         return self._places(), []
+
+    async def _echo_continues(self, raw: int) -> bool:
+        """Return whether the far end sends the rest of an echo that is not complete yet: a busy one may pause within it."""
+        terminal, stream = self._terminal, self._stream
+        if self._line.typed is None or terminal.input_is_read() is not None:
+            return False
+        deadline = terminal.now() + ECHO_WAIT_S
+        while stream.raw_size == raw and stream.ended is None and terminal.now() < deadline:
+            await stream.wait(deadline)
+        return stream.raw_size != raw
 
     def _shown_lines(self, screen: ScreenSnapshot, key: bytes, places: Sequence[Place]) -> list[str]:
         """Return the readings of the line at the cursor. If they are what was typed, the pending line is known again."""
