@@ -64,6 +64,11 @@ def names(tmp_path: Path) -> list[str]:
     return [file.name for file in (tmp_path / "folder").iterdir()]
 
 
+async def prompt_is_shown(shell: SessionHandle) -> None:
+    """Wait for the prompt. A run ends at its mark: nobody knows where a line begins that is typed before it is shown."""
+    assert (await shell.screen(until_regex=rf"(?m)^({PROMPT.rstrip()}|.*#) *$", timeout_ms=PATIENCE_MS)).matched
+
+
 async def test_row_of_a_wrapped_line_hides_no_denied_command(shell: SessionHandle, tmp_path: Path) -> None:
     with refused(ErrorCode.POLICY_DENIED):
         await write(shell, data=f"{WRAPPED}\r")
@@ -81,6 +86,7 @@ async def test_row_of_a_line_of_the_history_hides_no_denied_command(shell: Sessi
 
 @pytest.mark.parametrize("line", ["touch OTHER", f"touch {'x' * 150}"], ids=["one row", "two rows"])
 async def test_edited_line_is_readable(shell: SessionHandle, line: str, tmp_path: Path) -> None:
+    await prompt_is_shown(shell)
     await write(shell, data=f"{line}{LEFT}\r")
     assert (await execute_when_free(shell, cmd="echo hi")).stdout == "hi\n"
     assert names(tmp_path) == [line.split()[1]]
@@ -120,8 +126,7 @@ async def test_row_like_the_prompt_before_one_typed_ahead_hides_no_denied_comman
 async def test_edited_line_behind_a_prompt_of_two_rows_is_readable(shell: SessionHandle, tmp_path: Path) -> None:
     await execute(shell, cmd=f"PS1=$'first\\n{PROMPT}'", timeout_ms=PATIENCE_MS)
     for line in ("touch OTHER", "touch another"):
-        # a run ends at the prompt mark: of a line typed before the whole prompt is shown, nobody knows where it begins
-        assert (await shell.screen(until_regex=rf"(?m)^{PROMPT.rstrip()} *$", timeout_ms=PATIENCE_MS)).matched
+        await prompt_is_shown(shell)
         await write(shell, data=f"{line}{LEFT}\r")
         assert (await execute_when_free(shell, cmd="echo hi")).stdout == "hi\n"
     assert sorted(names(tmp_path)) == ["OTHER", "another"]
