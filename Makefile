@@ -139,7 +139,7 @@ $(WEB_MODULES): $(WEB)/package-lock.json $(VENV)/.made $(if $(LOCKED),$(VENV)/.l
 
 $(VENV)/.locked: $(VENV)/.made requirements.lock
 	@echo "Installing the packages of requirements.lock into $(VENV) (once) ..." >&2
-	@$(PIP) --require-hashes -r requirements.lock
+	@$(PIP) --no-deps --require-hashes -r requirements.lock
 	@touch $@
 
 $(VENV)/.made:
