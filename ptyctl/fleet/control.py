@@ -1,16 +1,16 @@
-"""Requests of the administrator to a node: one JSON message, one answer.
+"""Requests of the administrator to a node: a JSON message and its answer.
 
-A node performs what the administrator has signed for it within the last minutes, once. The permissions of the servers are not
-enough: a node can have a server deliver the messages of a consumer to any subject.
+A node answers the first message with a challenge, and performs what the administrator has signed with that challenge. The
+permissions of the servers are not enough: a node can have a server deliver the messages of a consumer to any subject.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import logging
 import secrets
-import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, decode_payload, invalid
 
+from .boot_clock import boot_time
 from .certificates import sign, signer_of
 from .credentials import ADMIN
 from .link import answering, flush
@@ -32,10 +33,11 @@ _LOG = logging.getLogger(__name__)
 #: How long a request may take: a drain connects consoles on other nodes (seconds).
 CONTROL_S = 120.0
 
-#: How far the clocks of the administrator's machine and a node may differ (seconds).
-MAX_AGE_S = 120.0
-#: Number of the last requests that a node does not accept again.
-MAX_USED = 1024
+#: How long a challenge can be answered (seconds).
+CHALLENGE_S = 60.0
+#: The action that asks for a challenge; it needs no signature.
+CHALLENGE = "challenge"
+_QUESTION = json.dumps({"action": CHALLENGE}).encode()
 
 #: Performs an action; returns the fields of the answer.
 ControlAction = Callable[[], Awaitable[dict[str, Any]]]
@@ -50,40 +52,48 @@ class _SignedRequest(BaseModel):
     """A request as it is sent.
 
     Attributes:
-        at: when it was signed (seconds since 1970).
-        nonce: another one in each request.
+        challenge: of the node.
         certificate: of the administrator, as PEM.
-        signature: of the site, the node, and the fields above the certificate, in hexadecimal digits.
+        signature: of the site, the node, the action and the challenge, in hexadecimal digits.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     action: str = Field(max_length=64)
-    at: float = Field(allow_inf_nan=False)
-    nonce: str = Field(min_length=16, max_length=64)
+    challenge: str = Field(max_length=256)
     certificate: str = Field(max_length=16_384)
     signature: str = Field(max_length=1024, pattern=r"^([0-9a-f]{2})+$")
 
 
-def sign_request(site: str, node: str, action: str, certificate: Path, at: float | None = None) -> bytes:
+def sign_request(site: str, node: str, action: str, challenge: str, certificate: Path) -> bytes:
     """Return a request to a node. `certificate` has the administrator's certificate and key. Raises PtyctlError."""
-    at, nonce = time.time() if at is None else at, secrets.token_hex(16)
-    pem, signature = sign(certificate, _signed(site, node, action, at, nonce))
-    request = _SignedRequest(action=action, at=at, nonce=nonce, certificate=pem, signature=signature.hex())
+    pem, signature = sign(certificate, _signed(site, node, action, challenge))
+    request = _SignedRequest(action=action, challenge=challenge, certificate=pem, signature=signature.hex())
     return request.model_dump_json().encode()
 
 
 class RequestVerifier:
-    """Accepts each request that the administrator has signed for this node, once."""
+    """Accepts each request that the administrator has signed for this process of this node, once.
 
-    def __init__(self, ca: Path | None, site: str, node: str, now: Callable[[], float] = time.time) -> None:
+    A challenge is a time, a random number and their authentication code, by a key that only this process has: it is not stored
+    until it is used, so that asking for challenges costs no memory. A request that was recorded before a restart has the
+    challenge of another process. No wall clock is read.
+    """
+
+    def __init__(self, ca: Path | None, site: str, node: str, now: Callable[[], float] = boot_time) -> None:
         """Create it. `ca` has the certificate of the fleet's authority; without it, no request is accepted."""
         self._ca = ca
         self._site = site
         self._node = node
         self._now = now
-        #: The nonces of the last requests. None is forgotten for its age: the clock of the node can be set back.
-        self._used: deque[str] = deque(maxlen=MAX_USED)
+        self._key = secrets.token_bytes(32)
+        #: The challenges of the accepted requests, with the time at which they were made, while they could be accepted again.
+        self._used: dict[str, float] = {}
+
+    def challenge(self) -> str:
+        """Return a challenge, with which one request can be signed."""
+        text = f"{self._now():.3f}/{secrets.token_hex(16)}"
+        return f"{text}/{self._code(text)}"
 
     def action(self, data: bytes) -> str:
         """Return the action of a request.
@@ -97,31 +107,41 @@ class RequestVerifier:
             raise invalid("the request is malformed, or not signed", hint="use the same version of ptyctl") from None
         if self._ca is None:
             raise _refused("the node has no certificate of the fleet's authority")
-        signed = _signed(self._site, self._node, request.action, request.at, request.nonce)
+        signed = _signed(self._site, self._node, request.action, request.challenge)
         try:
             signer = signer_of(self._ca, request.certificate, bytes.fromhex(request.signature), signed)
         except ValueError as error:
             raise _refused(str(error)) from None
         if signer != ADMIN:
             raise _refused(f"{signer} is not the administrator")
-        now = self._now()
-        if abs(now - request.at) > MAX_AGE_S:
-            raise _refused(f"it was signed {now - request.at:.0f} s ago by the clock of the node; check both clocks")
-        if request.nonce in self._used:
-            raise _refused("it was sent before")
-        self._used.append(request.nonce)
+        self._use(request.challenge)
         return request.action
 
+    def _use(self, challenge: str) -> None:
+        text, _, code = challenge.rpartition("/")
+        if not hmac.compare_digest(code.encode(), self._code(text).encode()):
+            raise _refused("it answers a challenge of another process; the node was started again")
+        now, made_at = self._now(), float(text.partition("/")[0])
+        self._used = {used: at for used, at in self._used.items() if now <= at + CHALLENGE_S}
+        if now > made_at + CHALLENGE_S:
+            raise _refused(f"it answers a challenge of {now - made_at:.0f} s ago")
+        if challenge in self._used:
+            raise _refused("it was sent before")
+        self._used[challenge] = made_at
 
-def _signed(site: str, node: str, action: str, at: float, nonce: str) -> bytes:
-    return b"ptyctl fleet control\n" + json.dumps([site, node, action, at, nonce]).encode()
+    def _code(self, text: str) -> str:
+        return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
+
+
+def _signed(site: str, node: str, action: str, challenge: str) -> bytes:
+    return b"ptyctl fleet control\n" + json.dumps([site, node, action, challenge]).encode()
 
 
 def _refused(why: str) -> PtyctlError:
     return PtyctlError(
         ErrorCode.POLICY_DENIED,
         f"the node refuses the request of the administrator: {why}",
-        hint="use admin.toml and admin.pem of this fleet",
+        hint="repeat it, with admin.toml and admin.pem of this fleet",
     )
 
 
@@ -131,7 +151,11 @@ async def request(client: Client, site: str, node: str, action: str, certificate
     Raises:
         PtyctlError: CONNECT_FAILED if the node does not answer; INVALID_ARGUMENT for the certificate; the node's error.
     """
-    data = sign_request(site, node, action, certificate)
+    challenge = await _answer_of(client, site, node, _QUESTION)
+    return await _answer_of(client, site, node, sign_request(site, node, action, str(challenge[CHALLENGE]), certificate))
+
+
+async def _answer_of(client: Client, site: str, node: str, data: bytes) -> dict[str, Any]:
     try:
         answer = await client.request(control_subject(site, node), data, timeout=CONTROL_S)
         fields: dict[str, Any] = json.loads(answer.data)
@@ -179,6 +203,8 @@ class ControlListener:
             return {"error": PtyctlError(ErrorCode.INTERNAL, message).payload()}
 
     async def _perform(self, data: bytes) -> dict[str, Any]:
+        if data == _QUESTION:
+            return {CHALLENGE: self._verifier.challenge()}
         name = self._verifier.action(data)
         if name not in self._actions:
             raise invalid(f"a node has no action {name}; it has {', '.join(self._actions)}")

@@ -1,4 +1,4 @@
-"""Requests of the administrator: accepted with its signature, for one node, once, and not when they are old."""
+"""Requests of the administrator: accepted with its signature on a challenge of this process, once, and not when it is old."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import pytest
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.fleet.certificates import CA_FILE, Authority
-from ptyctl.fleet.control import MAX_AGE_S, RequestVerifier, sign_request
+from ptyctl.fleet.control import CHALLENGE_S, RequestVerifier, sign_request
 from ptyctl.fleet.credentials import ADMIN
-
-NOW = 1_000_000.0
 
 
 def certificate(folder: Path, authority: Authority, name: str) -> Path:
@@ -30,7 +28,7 @@ def authority(tmp_path: Path) -> Authority:
 
 @pytest.fixture
 def verifier(tmp_path: Path, authority: Authority) -> RequestVerifier:
-    return RequestVerifier(tmp_path / CA_FILE, "fra", "a", lambda: NOW)
+    return RequestVerifier(tmp_path / CA_FILE, "fra", "a")
 
 
 def refusal(verifier: RequestVerifier, data: bytes) -> str:
@@ -42,22 +40,32 @@ def refusal(verifier: RequestVerifier, data: bytes) -> str:
 
 def test_signed_request_is_accepted_once(tmp_path: Path, authority: Authority, verifier: RequestVerifier) -> None:
     admin = certificate(tmp_path, authority, ADMIN)
-    data = sign_request("fra", "a", "drain", admin, NOW + MAX_AGE_S)
+    data = sign_request("fra", "a", "drain", verifier.challenge(), admin)
     assert verifier.action(data) == "drain"
     assert "sent before" in refusal(verifier, data)
-    assert verifier.action(sign_request("fra", "a", "drain", admin, NOW - MAX_AGE_S)) == "drain"
+    assert verifier.action(sign_request("fra", "a", "undrain", verifier.challenge(), admin)) == "undrain"
     assert "sent before" in refusal(verifier, data)
 
 
-def test_request_is_accepted_once_although_the_clock_is_set_forward_and_back(tmp_path: Path, authority: Authority) -> None:
-    now, admin = NOW, certificate(tmp_path, authority, ADMIN)
+def test_recorded_request_is_refused_by_the_next_process(
+    tmp_path: Path, authority: Authority, verifier: RequestVerifier
+) -> None:
+    data = sign_request("fra", "a", "drain", verifier.challenge(), certificate(tmp_path, authority, ADMIN))
+    assert verifier.action(data) == "drain"
+    started_again = RequestVerifier(tmp_path / CA_FILE, "fra", "a")
+    assert "started again" in refusal(started_again, data)
+
+
+def test_challenge_is_answered_within_its_life_only(tmp_path: Path, authority: Authority) -> None:
+    now, admin = 1000.0, certificate(tmp_path, authority, ADMIN)
     verifier = RequestVerifier(tmp_path / CA_FILE, "fra", "a", lambda: now)
-    data = sign_request("fra", "a", "drain", admin, NOW)
-    assert verifier.action(data) == "drain"
-    now = NOW + 86_400
-    assert verifier.action(sign_request("fra", "a", "undrain", admin, now)) == "undrain"
-    now = NOW
-    assert "sent before" in refusal(verifier, data)
+    in_time, late = (sign_request("fra", "a", "drain", verifier.challenge(), admin) for _ in range(2))
+    now += CHALLENGE_S
+    assert verifier.action(in_time) == "drain"
+    assert "sent before" in refusal(verifier, in_time)
+    now += 1
+    assert "61 s ago" in refusal(verifier, in_time)
+    assert "61 s ago" in refusal(verifier, late)
 
 
 def test_request_without_the_administrators_signature_for_this_node_is_refused(
@@ -66,19 +74,21 @@ def test_request_without_the_administrators_signature_for_this_node_is_refused(
     admin, node = certificate(tmp_path, authority, ADMIN), certificate(tmp_path, authority, "b")
     (tmp_path / "other").mkdir()
     foreign = certificate(tmp_path / "other", Authority.create("test"), ADMIN)
-    good = json.loads(sign_request("fra", "a", "undrain", admin, NOW))
+    challenge = verifier.challenge()
+    good = json.loads(sign_request("fra", "a", "undrain", challenge, admin))
     for data, why in [
         (b'{"action": "drain"}', "not signed"),
-        (sign_request("fra", "a", "drain", node, NOW), "b is not the administrator"),
-        (sign_request("fra", "a", "drain", foreign, NOW), "not one of this fleet"),
-        (sign_request("fra", "b", "drain", admin, NOW), "was changed"),
-        (sign_request("nyc", "a", "drain", admin, NOW), "was changed"),
+        (sign_request("fra", "a", "drain", challenge, node), "b is not the administrator"),
+        (sign_request("fra", "a", "drain", challenge, foreign), "not one of this fleet"),
+        (sign_request("fra", "b", "drain", challenge, admin), "was changed"),
+        (sign_request("nyc", "a", "drain", challenge, admin), "was changed"),
         (json.dumps({**good, "action": "drain"}).encode(), "was changed"),
-        (json.dumps({**good, "nonce": "0" * 32}).encode(), "was changed"),
-        (json.dumps({**good, "at": NOW - 1}).encode(), "was changed"),
-        (sign_request("fra", "a", "drain", admin, NOW - MAX_AGE_S - 1), "check both clocks"),
-        (sign_request("fra", "a", "drain", admin, NOW + MAX_AGE_S + 1), "check both clocks"),
+        (json.dumps({**good, "challenge": verifier.challenge()}).encode(), "was changed"),
+        (sign_request("fra", "a", "drain", "1e9" + challenge, admin), "another process"),
+        (sign_request("fra", "a", "drain", "", admin), "another process"),
+        (sign_request("fra", "a", "drain", "é/é", admin), "another process"),
     ]:
         assert why in refusal(verifier, data)
-    without = RequestVerifier(None, "fra", "a", lambda: NOW)
+    without = RequestVerifier(None, "fra", "a")
     assert "no certificate" in refusal(without, json.dumps(good).encode())
+    assert verifier.action(json.dumps(good).encode()) == "undrain"

@@ -18,7 +18,6 @@ from tests.fleet.test_interrupted_claims import Site, cut_off, loop_time
 #: Modules that read the wall clock, and why.
 _READERS = {
     "certificates.py": "the validity of certificates",
-    "control.py": "the age of an administrator's request, which another machine has signed",
     "node.py": "the start of the node, for display",
     "sites.py": "since when something is degraded, for display",
 }
