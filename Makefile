@@ -10,8 +10,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
   $$p $(PYTHON_IS_NEW_ENOUGH) 2>/dev/null && { echo $$p; exit; }; done; echo python3)
 ARGS ?=
 LOCKED ?=
-# Tests mostly wait for programs, so three workers per core. More are faster, but programs then answer too late for some tests.
-WORKERS ?= $(shell echo $$((3 * $$(nproc 2>/dev/null || echo 1))))
+# Two workers per core, and as many for the tests that mostly wait. More are faster, but programs then answer too late for some tests.
+WORKERS ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 1))))
 # Folder for the tests' files: in memory, if 6 GB are free and programs may run there. TEMP_ROOT= uses the disk.
 TEMP_ROOT ?= $(shell [ -w /dev/shm ] && ! grep -q ' /dev/shm [^ ]* [^ ]*noexec' /proc/mounts \
   && [ "$$(df -Pk /dev/shm | awk 'END { print $$4 }')" -gt 6000000 ] && echo /dev/shm)

@@ -39,7 +39,9 @@ _numbers = itertools.count()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--workers", type=int, default=0, help="number of processes to run the tests in; 0: the main process")
+    parser.addoption(
+        "--workers", type=int, default=0, help="processes to run the tests in, and as many for those that wait; 0: none"
+    )
     parser.addoption("--screenshots", action="store_true", help="take the pictures of docs/web.md again")
     parser.addoption("--faults", type=int, default=200, help="number of faults in tests/controller/test_random_faults.py")
     parser.addoption("--attacks", type=int, default=40, help="number of attempts in tests/integration/test_policy_attack.py")
@@ -55,7 +57,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Do not ignore SIGINT, as a background job of a shell script does: the tested programs would inherit it."""
-    config.addinivalue_line("markers", "long: begin with this test, which takes minutes and mostly waits")
+    config.addinivalue_line("markers", "waits: mostly waits; additional workers run it (tests/forked_workers.py)")
+    config.addinivalue_line("markers", "long: mostly waits, and is one of the first to run, since it takes long")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if workers := config.getoption("--workers"):

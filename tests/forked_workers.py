@@ -1,9 +1,13 @@
 """Run the tests in several processes (`--workers N`), forked after one collection.
 
 Each process of pytest-xdist collects the tests again, which takes 14 s of CPU time in a fresh clone. Here the main process
-collects them, runs none, and forks the workers. Each worker has a slice of the tests; those marked `long` are the first ones
-of the slices. A worker that has finished takes half of the largest remaining slice. It receives the number of the next test
-before it runs the current one, because pytest needs it to decide which fixtures end.
+collects them, runs none, and forks the workers. Each worker has a slice of the tests. A worker that has finished takes half of
+the largest remaining slice. It receives the number of the next test before it runs the current one, because pytest needs it to
+decide which fixtures end.
+
+Tests marked `waits` or `long` use little processor time: they wait for silence, timeouts and other programs. Additional workers
+run them, so that the others keep the cores busy without more of them than the cores can serve. The slices of the additional
+workers begin with the tests marked `long`.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ class ForkedWorkers:
     """Plugin of the main process: hands out the tests and reports the results of the workers."""
 
     def __init__(self, count: int) -> None:
+        """Create it, for `count` workers and as many additional ones."""
         self._count = count
 
     @pytest.hookimpl(tryfirst=True)
@@ -37,11 +42,13 @@ class ForkedWorkers:
         if session.testsfailed or session.config.option.collectonly or len(session.items) < 2:
             return None  # pytest's own loop
         _directories(session.config).getbasetemp()  # creates it, for all workers
-        slices = slices_of(session.items, self._count)
+        busy, waiting = slices_of(session.items, self._count)
         workers: list[_Worker] = []
         try:
-            for own in slices:
-                workers.append(_Worker(len(workers), session, own, slices, workers))
+            for own in busy:
+                workers.append(_Worker(len(workers), session, own, [busy, waiting], workers))
+            for own in waiting:
+                workers.append(_Worker(len(workers), session, own, [waiting], workers))
             while running := [worker for worker in workers if not worker.ended]:
                 # Programs that a dead worker has forked may hold its end of the pipe open.
                 ready = wait([source for worker in running for source in (worker.connection, worker.process.sentinel)])
@@ -60,14 +67,20 @@ class ForkedWorkers:
         return True
 
 
-def slices_of(items: list[pytest.Item], count: int) -> list[deque[int]]:
-    """Return the numbers of the tests of each worker."""
+def slices_of(items: list[pytest.Item], count: int) -> tuple[list[deque[int]], list[deque[int]]]:
+    """Return the numbers of the tests of each worker, and of each additional worker."""
     long = [number for number, item in enumerate(items) if item.get_closest_marker("long")]
-    short = sorted(set(range(len(items))) - set(long))
-    count = min(count, len(items))
-    size = -(-len(short) // count)
-    slices = [deque(short[size * turn : size * (turn + 1)]) for turn in range(count)]
-    for turn, number in enumerate(long):
+    waiting = [number for number, item in enumerate(items) if item.get_closest_marker("waits") and number not in long]
+    busy = sorted(set(range(len(items))) - {*long, *waiting})
+    return _slices(busy, count), _slices(waiting, count, first=long)
+
+
+def _slices(numbers: list[int], count: int, first: list[int] | None = None) -> list[deque[int]]:
+    first = first or []
+    count = min(count, len(numbers) + len(first))
+    size = -(-len(numbers) // count) if count else 0
+    slices = [deque(numbers[size * turn : size * (turn + 1)]) for turn in range(count)]
+    for turn, number in enumerate(first):
         slices[turn % count].appendleft(number)
     return slices
 
@@ -76,9 +89,10 @@ class _Worker:
     """One process, and the numbers of the tests that it was sent: the running one and the next one."""
 
     def __init__(
-        self, number: int, session: pytest.Session, own: deque[int], slices: list[deque[int]], others: list[_Worker]
+        self, number: int, session: pytest.Session, own: deque[int], groups: list[list[deque[int]]], others: list[_Worker]
     ) -> None:
-        self._number, self._session, self._own, self._slices, self._others = number, session, own, slices, others
+        """Create it. Once its own tests have run, it takes tests of the first group of slices that has any."""
+        self._number, self._session, self._own, self._groups, self._others = number, session, own, groups, others
         self._start()
 
     def _start(self) -> None:
@@ -109,8 +123,8 @@ class _Worker:
         self._send_next()
 
     def _send_next(self) -> None:
-        largest = max(self._slices, key=len)
         if not self._own:
+            largest = next((most for slices in self._groups if slices and (most := max(slices, key=len))), deque[int]())
             for _ in range((len(largest) + 1) // 2):
                 self._own.appendleft(largest.pop())
         stop = self._session.shouldfail or self._session.shouldstop or not self._own

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import deque
 from pathlib import Path
 
 from tests.forked_workers import slices_of
@@ -48,6 +49,17 @@ def test_number(number):
 """
 
 
+WAITS = """
+import pytest
+
+@pytest.mark.parametrize("number", [0, *(pytest.param(number, marks=pytest.mark.waits) for number in range(1, 20))])
+def test_number(number):
+    with open("ran", "a") as file:
+        file.write(f"{number} ")
+    assert number != 7
+"""
+
+
 HANGS = """
 import threading, time, pytest
 
@@ -63,7 +75,7 @@ def run_tests(folder: Path, source: str, *options: str) -> tuple[str, list[str]]
     """Run the tests with three workers; return the output of pytest, and the tests that ran, by their parameters."""
     (folder / "conftest.py").write_text(CONFTEST)
     (folder / "test_numbers.py").write_text(source)
-    (folder / "pytest.ini").touch()
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    waits\n    long\n")
     environment = {"PYTHONPATH": str(Path(__file__).parents[1]), "PATH": "/usr/bin:/bin", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     command = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options)
     process = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -84,19 +96,28 @@ def test_each_test_runs_once_and_its_result_is_reported(tmp_path: Path) -> None:
 
 
 class Item:
-    """A test, `long` or not."""
+    """A test, with one mark or none."""
 
-    def __init__(self, is_long: bool) -> None:
-        self.is_long = is_long
+    def __init__(self, mark: str | None) -> None:
+        self.mark = mark
 
     def get_closest_marker(self, name: str) -> object:
-        return name if name == "long" and self.is_long else None
+        return name if name == self.mark else None
 
 
-def test_slices_begin_with_the_long_tests_in_turn_and_have_each_test_once() -> None:
-    items = [Item(number in (3, 4, 8)) for number in range(10)]
-    assert [list(part) for part in slices_of(items, 2)] == [[8, 3, 0, 1, 2, 5], [4, 6, 7, 9]]
-    assert [list(part) for part in slices_of(items[3:5], 3)] == [[0], [1]]
+def test_slices_have_each_test_once_and_those_of_waiting_tests_begin_with_the_long_ones() -> None:
+    marks = {3: "long", 4: "waits", 5: "waits", 6: "waits", 8: "long", 9: "long"}
+    items = [Item(marks.get(number)) for number in range(12)]
+    busy, waiting = slices_of(items, 2)
+    assert [list(part) for part in busy] == [[0, 1, 2], [7, 10, 11]]
+    assert [list(part) for part in waiting] == [[9, 3, 4, 5], [8, 6]]
+    assert slices_of(items[3:5], 3) == ([], [deque([0, 1]), deque()])
+
+
+def test_waiting_tests_run_beside_the_others_and_are_taken_by_workers_that_have_finished(tmp_path: Path) -> None:
+    output, ran = run_tests(tmp_path, WAITS)
+    assert sorted(ran, key=int) == [str(number) for number in range(20)]
+    assert "1 failed, 19 passed" in output
 
 
 def test_first_failure_with_exitfirst_ends_the_run(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ from ptyctl.cli.attach.local_terminal import AttachStatus, format_status
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.cli.command_line import PROGRAM, attach_pid, lock_as, open_local, ptyctl, screen_rows, terminal_environment
 
+pytestmark = pytest.mark.waits
+
 Attach = Callable[..., Person]
 
 WRITING = "you have the lock"

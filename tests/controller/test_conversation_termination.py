@@ -16,6 +16,8 @@ from ptyctl.controller.local import LocalController
 from tests.controller.conversation import LEAST, PATIENCE_MS, Pty, folder_of
 from tests.controller.session_calls import MakeController, copy_state
 
+pytestmark = pytest.mark.waits
+
 #: Says when it is deaf, and then cannot be interrupted.
 DEAF = "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); print('deaf now'); sys.stdin.read()"
 

@@ -12,6 +12,8 @@ from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
 from tests.controller.session_calls import PATIENCE_MS, Open, execute, refused, until, write
 
+pytestmark = pytest.mark.waits
+
 #: Greets and prompts in one write. Shows the prompts of its argument in turn, and then repeats the last one.
 PROGRAM = """
 import sys

@@ -12,6 +12,8 @@ from ptyctl.api.operator import NotifyRequest
 from ptyctl.api.session import SessionReply
 from tests.controller.session_calls import PATIENCE_MS, execute, read, refused, session, until
 
+pytestmark = pytest.mark.waits
+
 
 async def lock(handle: SessionHandle, task_id: str, **fields: object) -> SessionReply:
     return await session(handle.controller, "lock", session_id=handle.session_id, task_id=task_id, **fields)

@@ -26,6 +26,8 @@ from tests.controller.session_calls import (
     write,
 )
 
+pytestmark = pytest.mark.waits
+
 
 def held_by(holder: str) -> str:
     return f"Session locked by task {holder}"

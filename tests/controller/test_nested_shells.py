@@ -14,6 +14,8 @@ from ptyctl.api.handle import SessionHandle
 from tests.controller.marked_shells import in_each
 from tests.controller.session_calls import BASH, PATIENCE_MS, Open, read, refused, write
 
+pytestmark = pytest.mark.waits
+
 
 @in_each
 async def test_nested_shell_and_return_are_tracked(shell: SessionHandle) -> None:

@@ -17,6 +17,8 @@ from ptyctl.session.authorization import Authorization
 from ptyctl.session.clients import Client, serving
 from tests.controller.session_calls import PATIENCE_MS, Open, execute, execute_when_free, read, refused, until, write
 
+pytestmark = pytest.mark.waits
+
 SHELLS = {
     "bash": (("bash", "--norc", "--noprofile"), "set -o emacs"),
     "bash vi": (("bash", "--norc", "--noprofile"), "set -o vi"),

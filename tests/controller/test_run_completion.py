@@ -7,6 +7,8 @@ import pytest
 from ptyctl.api.handle import SessionHandle
 from tests.controller.session_calls import PATIENCE_MS, Open, each_strategy, execute, read
 
+pytestmark = pytest.mark.waits
+
 strategy = each_strategy
 
 

@@ -13,6 +13,8 @@ from ptyctl.api import ErrorCode, ExecRequest, IoRequest
 from ptyctl.api.handle import SessionHandle
 from tests.controller.session_calls import PATIENCE_MS, Open, each_strategy, execute, read, refused, write
 
+pytestmark = pytest.mark.waits
+
 strategy = each_strategy
 
 

@@ -14,6 +14,8 @@ from ptyctl.api.errors import NextStep
 from ptyctl.api.handle import SessionHandle
 from tests.controller.session_calls import PATIENCE_MS, Open, config, read, refused, session, until
 
+pytestmark = pytest.mark.waits
+
 
 @pytest.mark.also_remote("reply of close")
 async def test_close_ends_program_and_keeps_history(controller: Controller, bash: SessionHandle) -> None:

@@ -11,6 +11,8 @@ from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
 from tests.controller.session_calls import PATIENCE_MS, Open, read, refused, write
 
+pytestmark = pytest.mark.waits
+
 #: What prompt frameworks and dotfiles of users do to the hooks of bash.
 BASH_FILES = {
     "PS0 replaced": "PS0='run '",

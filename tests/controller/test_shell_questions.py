@@ -12,6 +12,8 @@ from ptyctl.api.errors import ErrorCode
 from ptyctl.api.handle import SessionHandle
 from tests.controller.session_calls import PATIENCE_MS, Open, refused, write
 
+pytestmark = pytest.mark.waits
+
 
 @pytest.fixture(params=["marks", "marker"])
 def strategy(request: pytest.FixtureRequest) -> str:

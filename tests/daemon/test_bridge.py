@@ -32,6 +32,8 @@ from ptyctl.terminal.handshake import MAX_MESSAGE_BYTES, ClientHandshake, Handsh
 from ptyctl.terminal.runtime_mode import BridgeSettings
 from ptyctl.terminal.service import ServiceState, TerminalService
 
+pytestmark = pytest.mark.waits
+
 TOKEN, WRONG = "t" * 43, "w" * 43
 NAME = bridge_principal(TOKEN).name
 WHAT = ConnectInput("trace_t")

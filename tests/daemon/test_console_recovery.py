@@ -22,6 +22,8 @@ from ptyctl.daemon.runtime_dir import RuntimeDir
 from ptyctl.simulator import SimulatedSwitch
 from tests.integration.devices.switch_inventory import ENABLE, PASSWORD, SwitchInventory
 
+pytestmark = pytest.mark.waits
+
 PATIENCE_S = 60
 
 

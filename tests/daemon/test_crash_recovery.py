@@ -28,6 +28,8 @@ from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.daemon.fd_store_processes import count_stored_terminals, fd_store_pid, fd_store_pids
 from tests.session.scripted_session import wait_until
 
+pytestmark = pytest.mark.waits
+
 BASH = ("bash", "--norc", "--noprofile")
 LINE_GENERATOR = (sys.executable, "-I", "-S", str(Path(__file__).with_name("line_generator.py")))
 PATIENCE_MS = 30_000

@@ -26,6 +26,8 @@ from ptyctl.daemon.runtime_dir import RuntimeDir
 from ptyctl.session.clients import user
 from ptyctl.trace import current_trace_id
 
+pytestmark = pytest.mark.waits
+
 GOOD = {"speaks": "rpc", "version": __version__, "cwd": "/", "env": {}}
 
 

@@ -19,6 +19,8 @@ from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.mcp.http_server import TOKEN, http_client
 
+pytestmark = pytest.mark.waits
+
 PATIENCE_S = 60
 SERVE = ["serve", "--listen", "127.0.0.1:0"]
 HTTP = ["mcp", "--transport", "http", "--listen", "127.0.0.1:0"]

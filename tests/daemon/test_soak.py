@@ -26,6 +26,8 @@ from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.daemon import measured_daemon
 from tests.daemon.measured_daemon import Holdings, measure
 
+pytestmark = pytest.mark.waits
+
 CLIENTS = 4
 BASH = ("bash", "--norc", "--noprofile")
 CONSOLE = {"protocol": "local", "command": BASH, "session_type": "console", "device_id": "rack-1"}

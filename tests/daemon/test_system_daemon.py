@@ -23,6 +23,8 @@ from ptyctl.daemon.main import run
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.daemon.system_daemon import ALICE, BOB, CAROL, DAEMON, GROUP, UNKNOWN, Answers, Call, SystemDaemon, system_daemon
 
+pytestmark = pytest.mark.waits
+
 ACCESS = f"""
 [access]
 local_sessions = true

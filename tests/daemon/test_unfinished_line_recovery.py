@@ -16,6 +16,8 @@ from ptyctl.daemon.control import HAND_OVER
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.daemon.test_crash_recovery import PATIENCE_MS, Life
 
+pytestmark = pytest.mark.waits
+
 SHELLS = {
     "bash": ("bash", "--norc", "--noprofile"),
     "zsh": ("zsh",),

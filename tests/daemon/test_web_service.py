@@ -34,6 +34,8 @@ from tests.session.scripted_session import wait_until
 from tests.web.console import ALICE
 from transports.caller import Caller, current_caller, on_behalf_of
 
+pytestmark = pytest.mark.waits
+
 ANY_PORT = "127.0.0.1:0"
 
 

@@ -23,6 +23,8 @@ from ptyctl.fleet.audit_stream import STREAM, AuditReader, AuditSender, NewestRo
 from tests.fleet.nodes import running_node, until_known
 from tests.fleet.typing_node import RunningServers
 
+pytestmark = pytest.mark.waits
+
 
 def rows(*events: str) -> list[bytes]:
     return [encode({"ts": number, "event": event}) for number, event in enumerate(events)]

@@ -23,6 +23,8 @@ from ptyctl.fleet.fences import FenceCounter
 from tests.fleet.fake_bucket import FakeBucket
 from tests.fleet.nodes import until
 
+pytestmark = pytest.mark.waits
+
 TIMES = ClaimTimes(ttl_s=3.0, renew_s=0.3, margin_s=0.5)
 CONSOLE = "rack 1/port 7"
 

@@ -19,6 +19,8 @@ from ptyctl.fleet.placement import candidates
 from ptyctl.simulator import SimulatedSwitch
 from tests.fleet.nodes import MakeNode, until, until_known
 
+pytestmark = pytest.mark.waits
+
 DEVICES = """
 [devices.rack]
 protocol = "telnet"

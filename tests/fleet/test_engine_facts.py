@@ -20,6 +20,8 @@ from nats.js.kv import KeyValue
 from fixtures.servers.nats import nats_server_path, running_nats
 from fixtures.servers.programs import free_port
 
+pytestmark = pytest.mark.waits
+
 TTL_S = 1.0
 #: Life of keys that a test renews or uses within it: a busy machine can stop the test for a second.
 LONG_TTL_S = 4.0

@@ -17,6 +17,8 @@ from fixtures.servers.nats import NatsCluster, running_nats
 from tests.fleet.nodes import TIMES
 from tests.fleet.typed_line import NODES, Line, TypingNode, check_history, running_line
 
+pytestmark = pytest.mark.waits
+
 
 async def pause_owner(line: Line, nodes: dict[str, TypingNode]) -> None:
     """Pause the owner until the other node has typed; continue it, and wait until it has found out.

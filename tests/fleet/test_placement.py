@@ -18,6 +18,8 @@ from ptyctl.fleet.standby import RETRY_S, SETTLED_S, STEP_S, Standby
 from tests.fleet.fake_bucket import FakeBucket
 from tests.fleet.nodes import MakeNode, silent_console, until, until_known
 
+pytestmark = pytest.mark.waits
+
 DEVICES = """
 [devices.rack]
 protocol = "telnet"

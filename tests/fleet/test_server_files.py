@@ -20,6 +20,8 @@ from ptyctl.fleet.server_files import Site, write_site
 from ptyctl.fleet.site_state import check_site, read_site
 from tests.fleet.site_files import new_site, site_server
 
+pytestmark = pytest.mark.waits
+
 
 async def test_node_joins_a_site_with_its_file(tmp_path: Path) -> None:
     folder = new_site(tmp_path)

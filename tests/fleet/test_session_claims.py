@@ -21,6 +21,8 @@ from ptyctl.fleet.fences import FenceCounter
 from ptyctl.fleet.session_claims import SessionClaims
 from tests.fleet.nodes import until
 
+pytestmark = pytest.mark.waits
+
 TIMES = ClaimTimes(ttl_s=3.0, renew_s=0.3, margin_s=0.5)
 
 

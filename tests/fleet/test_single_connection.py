@@ -12,6 +12,8 @@ from ptyctl.api.handle import SessionHandle
 from ptyctl.fleet import standby
 from tests.fleet.nodes import MakeNode, until, until_known
 
+pytestmark = pytest.mark.waits
+
 DEVICES = """
 [devices.rack]
 protocol = "telnet"

@@ -30,6 +30,8 @@ from ptyctl.fleet.sites import FleetNodes, see_nodes
 from tests.fleet.fake_bucket import FakeBucket
 from tests.fleet.nodes import RunningNode, serving, silent_console, until
 
+pytestmark = pytest.mark.waits
+
 DEVICES = """
 [devices.rack]
 protocol = "telnet"

@@ -15,6 +15,8 @@ from ptyctl import ErrorCode, LocalController, SessionHandle
 from tests.controller.session_calls import PATIENCE_MS, config, execute, read, refused
 from tests.session.secret_search import files_containing
 
+pytestmark = pytest.mark.waits
+
 
 async def opened(controller: LocalController, zebra: Zebra, **fields: Any) -> SessionHandle:
     where = {"protocol": "telnet", "host": zebra.host, "port": zebra.port, "platform": "frr"}

@@ -13,6 +13,8 @@ from fixtures.zebra_commands import ZEBRA_COMMANDS
 from ptyctl import LocalController, SessionHandle
 from tests.benchmarks.libraries import netmiko_connection, scrapli_cli
 
+pytestmark = pytest.mark.waits
+
 Send = Callable[[str], str]
 
 

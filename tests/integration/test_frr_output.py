@@ -17,6 +17,8 @@ from ptyctl import ErrorCode, LocalController, SessionHandle
 from tests.controller.session_calls import PATIENCE_MS, refused
 from tests.integration.test_ssh_exec import target
 
+pytestmark = pytest.mark.waits
+
 EVERYTHING = {"max_output_bytes": 1_000_000, "timeout_ms": PATIENCE_MS}
 ROWS = (10, 24, 40)
 #: A log line of any priority, as vtysh prints it.

@@ -12,6 +12,8 @@ from fixtures.servers.programs import require, require_program
 from ptyctl import LocalController, SessionHandle
 from tests.controller.session_calls import BASH, PATIENCE_MS, read, until, write
 
+pytestmark = pytest.mark.waits
+
 PROMPT = "nested$ "
 
 

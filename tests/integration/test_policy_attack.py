@@ -21,6 +21,8 @@ from ptyctl.api.errors import PtyctlError
 from ptyctl.controller.settings import Settings
 from tests.controller.session_calls import BASH, write
 
+pytestmark = pytest.mark.waits
+
 #: Attempts in one test. Another test has another seed.
 ATTEMPTS = 10
 SHELLS = {"bash": BASH, "zsh": ("zsh",), "fish": ("fish",), "dash": ("dash",)}

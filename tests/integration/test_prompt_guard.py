@@ -17,6 +17,8 @@ from ptyctl.simulator import SimulatedSwitch
 from tests.controller.session_calls import PATIENCE_MS, execute, execute_when_free, read, refused, session, write
 from tests.integration.test_ssh_exec import Start
 
+pytestmark = pytest.mark.waits
+
 HALF = "hostname OOPS"
 CLEARED = "half-typed text of {} characters by task a was cleared from the line before the next command"
 KEYS = {

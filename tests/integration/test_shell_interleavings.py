@@ -26,6 +26,8 @@ from ptyctl.controller.settings import Settings
 from tests.controller.session_calls import BASH, PATIENCE_MS, execute, refused, session, until, write
 from tests.integration.random_typing import Editing, Typist
 
+pytestmark = pytest.mark.waits
+
 #: Interleavings in one test. Another test has another seed.
 INTERLEAVINGS = 3
 SHELLS: dict[str, tuple[tuple[str, ...], str, Editing]] = {

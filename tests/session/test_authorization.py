@@ -44,6 +44,8 @@ from ptyctl.session.verdict_thread import LONG_TEXT, judge_in_thread
 from .crash_simulation import restore, simulate_crash
 from .scripted_session import connect_session, run_command, split_at, wait_until, write_to
 
+pytestmark = pytest.mark.waits
+
 BOB = Principal("bob", Kind.PERSON, Role.APPROVER)
 RULES = """
 extends = ["off"]

@@ -25,6 +25,8 @@ from tests.session.crash_simulation import restore, simulate_crash
 from tests.session.file_faults import FileFaults, intercept
 from tests.session.scripted_session import connect_session, read_from, run_command
 
+pytestmark = pytest.mark.waits
+
 #: Operations that the scenario performs without a fault; checked below.
 OPERATIONS = 60
 #: The operations are distributed over this many test cases.

@@ -22,6 +22,8 @@ from ptyctl.session.session import Session
 
 from .scripted_session import connect_session, wait_until, write_to
 
+pytestmark = pytest.mark.waits
+
 RULES = """
 extends = ["off"]
 programs = "{programs}"

@@ -15,6 +15,8 @@ from transports.channel import ExitStatus, Pty
 from transports.errors import ChannelClosed, ChannelEnded, ConnectFailed, InvalidOption
 from transports.local import LocalChannel, LocalOptions
 
+pytestmark = pytest.mark.waits
+
 Start = Callable[..., Awaitable[tuple[LocalChannel, RecordingReceiver]]]
 
 

@@ -28,6 +28,8 @@ from transports.errors import (
 )
 from transports.ssh import HostKeyOptions, SshAuth, SshChannel, SshConnectOptions
 
+pytestmark = pytest.mark.waits
+
 PASSWORD = LoginPolicy(password="pw")
 #: Short, but long enough to reach the blocked stage on a busy machine.
 TIMEOUT_S = 2.0

@@ -15,6 +15,8 @@ from transports.errors import ChannelBroken, ChannelError
 from transports.output_guard import OutputGuard
 from transports.ssh import HostKeyOptions, SshAuth, SshChannel, SshConnectOptions
 
+pytestmark = pytest.mark.waits
+
 WINDOW = 8192
 
 

@@ -20,6 +20,8 @@ from ptyctl.simulator import SimulatedSwitch
 from tests.controller.session_calls import PATIENCE_MS, refused, session
 from tests.integration.devices.switch_inventory import SwitchInventory
 
+pytestmark = pytest.mark.waits
+
 PATIENCE_S = PATIENCE_MS / 1000
 
 

@@ -24,6 +24,8 @@ from tests.controller.session_calls import PATIENCE_MS, execute, read, refused, 
 from tests.integration.devices.concurrent_runs import run_concurrently
 from tests.simulator.console_user import ACCOUNT, LOGIN, ConsoleUser, command_output
 
+pytestmark = pytest.mark.waits
+
 #: Values of the quirks that are not boolean.
 VALUES: dict[str, Any] = {
     "console_server": "cs:cs-pw",

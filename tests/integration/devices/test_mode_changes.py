@@ -16,6 +16,8 @@ from tests.integration.devices.switch_inventory import PASSWORD
 from tests.integration.devices.test_sessions_with_quirks import mode_of, switch_with
 from tests.integration.devices.test_transcript_tours import logged_in
 
+pytestmark = pytest.mark.waits
+
 WITHOUT_ENABLE = {"auth": {"password": PASSWORD}}
 WRONG_ENABLE = {"auth": {"password": PASSWORD, "enable_secret": "not-the-right-One"}}
 

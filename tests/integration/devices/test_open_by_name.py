@@ -15,6 +15,8 @@ from ptyctl.api.methods import PTY_REQUESTS
 from tests.controller.session_calls import PATIENCE_MS, config, refused, session
 from tests.integration.devices.switch_inventory import ENABLE, PASSWORD, SwitchInventory
 
+pytestmark = pytest.mark.waits
+
 
 def metas(inventory: SwitchInventory) -> list[Path]:
     return list((inventory.folder / "state" / "sessions").glob("*/meta.json"))

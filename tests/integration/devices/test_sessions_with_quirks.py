@@ -8,6 +8,8 @@ from dataclasses import fields
 from functools import partial
 from typing import Any
 
+import pytest
+
 from ptyctl.api import ErrorCode
 from ptyctl.api.controller import Controller
 from ptyctl.api.handle import SessionHandle
@@ -17,6 +19,8 @@ from ptyctl.simulator.session_quirks import HALF_TYPED
 from tests.controller.session_calls import PATIENCE_MS, config, execute, read, refused
 from tests.integration.devices.concurrent_runs import run_concurrently
 from tests.integration.devices.switch_inventory import ENABLE, PASSWORD
+
+pytestmark = pytest.mark.waits
 
 #: Values of the quirks that are not boolean.
 VALUES: dict[str, Any] = {"renamed_every": 1, "syslog_after_prompt": 1, "syslog_every": 1}

@@ -15,6 +15,8 @@ from ptyctl.controller.local import LocalController
 from tests.controller.session_calls import PATIENCE_MS, config, execute, read, refused, write
 from tests.integration.devices.switch_inventory import SwitchInventory
 
+pytestmark = pytest.mark.waits
+
 
 @dataclass(frozen=True)
 class Tasks:
