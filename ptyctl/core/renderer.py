@@ -107,6 +107,14 @@ def render_line(line: bytes) -> str:
     return render(line, EXAMINED_LINE_BYTES, alternate=True) if _LINE_CONTROL.search(line) else line.decode("utf-8", "replace")
 
 
+def render_cursor_line(data: bytes, width: int) -> str:
+    """Return the line that the cursor is in after `data`: all rows of a line that has wrapped."""
+    renderer = Renderer(width, alternate=True)
+    renderer.feed(data)
+    renderer.finish()
+    return renderer.cursor_line()
+
+
 class WidthHistory:
     """Terminal widths by stream offset. The rendered text depends on the width at which bytes were received."""
 
@@ -162,6 +170,11 @@ class UnboundedScreen:
     def text(self, end: int | None = None) -> str:
         """Return the text of all lines, or of those before `end`."""
         return "\n".join(line if isinstance(line, str) else _joined(line) for line in self._lines[:end])
+
+    def cursor_line(self) -> str:
+        """Return the text of the cursor's line."""
+        line = self._lines[self.y]
+        return line if isinstance(line, str) else _joined(line)
 
     def unchanging_lines(self) -> str:
         """Return the lines above the cursor, without those that the cursor certainly returns to."""
@@ -728,6 +741,10 @@ class Renderer:
         """End the input, and return the text that was not taken."""
         self._draw(_without_strings(self._take_held() + self._decoder.decode(b"", True)), ended=True)
         return self._screen.text()
+
+    def cursor_line(self) -> str:
+        """Return the line that the cursor is in, as far as it is drawn."""
+        return self._screen.cursor_line()
 
     def _take_held(self) -> str:
         held = "".join([self._held, *self._continued])

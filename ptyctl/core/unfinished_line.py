@@ -55,6 +55,11 @@ class UnfinishedLine:
         return self.raw < 0 and self.entered_raw < 0
 
     @property
+    def nothing_entered(self) -> bool:
+        """Whether users have certainly ended no line since `clear`: another key than Enter may submit one."""
+        return not (self.lines or self.entered_raw >= 0 or self.keys)
+
+    @property
     def keys(self) -> bool:
         """Whether other keys than characters and backspace were pressed, which may have changed the line in any way."""
         return self._keys or bool(self._partial)

@@ -206,6 +206,48 @@ async def test_text_typed_ahead_in_a_bash_without_marks_does_not_run(open_sessio
     assert list((tmp_path / "folder").iterdir()) == []
 
 
+NARROW = {"cols": 40, "rows": 24}
+WRAPPED = f"{HALF} {'x' * 300}"
+#: Shells without marks that draw the whole line again, whose prompt fills its row, or whose prompt is another one each time.
+REDRAWN = {
+    "fish": (("fish", "--no-config"), "true"),
+    "fish with a wide prompt": (("fish", "--no-config"), f"function fish_prompt; echo -n '{'w' * 70}> '; end"),
+    "dash with changing prompts": (("dash",), "PS1='n$(date +%N)$ '"),
+}
+
+
+@pytest.mark.parametrize("keys", [HALF, WRAPPED], ids=["in one row", "wrapped"])
+@pytest.mark.parametrize(("command", "first"), REDRAWN.values(), ids=REDRAWN)
+async def test_exec_in_an_unmarked_shell_clears_text_behind_any_prompt(
+    open_session: Open, tmp_path: Path, command: tuple[str, ...], first: str, keys: str
+) -> None:
+    require_program(command[0], command[0])
+    (tmp_path / "folder").mkdir()
+    shell = await open_session(command=command, shell_integration="off", cwd=str(tmp_path / "folder"), pty=NARROW)
+    await execute(shell, cmd=first, task_id="a", timeout_ms=PATIENCE_MS)
+    begin = (await write(shell, "a", data=keys)).next_cursor
+    await read(shell, cursor=begin, until_idle_ms=100, timeout_ms=PATIENCE_MS)
+    reply = await execute(shell, cmd="echo hi", task_id="b", timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code) == ("hi\n", 0)
+    assert reply.notices == [
+        f"half-typed text of {len(keys)} characters by task a was cleared from the line before the next command"
+    ]
+    assert list((tmp_path / "folder").iterdir()) == []
+
+
+async def test_text_for_a_program_in_an_unmarked_shell_is_not_cleared(open_session: Open, tmp_path: Path) -> None:
+    """A user has entered a line since the last command, so that something else than the shell may read."""
+    dash = await open_session(command=("dash",), shell_integration="off", cwd=str(tmp_path))
+    await execute(dash, cmd="PS1='n$(date +%N)$ '", task_id="a", timeout_ms=PATIENCE_MS)
+    begin = (await write(dash, "a", data="printf 'give '; read answer\n")).next_cursor
+    assert (await read(dash, cursor=begin, until_regex="give $", timeout_ms=PATIENCE_MS)).matched
+    begin = (await write(dash, "a", data="half")).next_cursor
+    assert (await read(dash, cursor=begin, until_regex="half$", timeout_ms=PATIENCE_MS)).matched
+    with refused(ErrorCode.BUSY, "half-typed") as caught:
+        await execute(dash, cmd="echo hi", task_id="b", timeout_ms=PATIENCE_MS)
+    assert caught.value.details == {"reason": "half_typed"}
+
+
 async def test_exec_at_a_program_whose_first_prompt_is_late_waits_for_it(open_session: Open) -> None:
     program = "sleep 1.5; while printf 'dev1# ' && read line; do echo ran $line; done"
     device = await open_session(command=("python3", "-c", f"import os; os.execvp('sh', ['sh', '-c', {program!r}])"))

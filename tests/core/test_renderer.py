@@ -7,11 +7,25 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from wcwidth import wcwidth
 
-from ptyctl.core.renderer import Renderer, WidthHistory, render
+from ptyctl.core.renderer import Renderer, WidthHistory, render, render_cursor_line
 from ptyctl.core.screen import ScreenModel
 
 MORE = b" --More-- "
 ERASE = b"\b" * 10 + b" " * 10 + b"\b" * 10
+
+
+@pytest.mark.parametrize(
+    ("raw", "line"),
+    [
+        (b"out\r\n$ ls", "$ ls"),
+        (b"out\r\n$ 23456789012345\x1b[A\r\r\n\x1b[5C", "$ 23456789012345"),  # fish, at ten columns
+        (b"out\r\n$ 23456789012345\x1b[A\r\x1b[2C\x1b[J", "$"),
+        (b"one\r\ntwo\x1b[A", "one"),
+        (b"", ""),
+    ],
+)
+def test_cursor_line_has_all_rows_of_the_line_that_the_cursor_is_in(raw: bytes, line: str) -> None:
+    assert render_cursor_line(raw, 10).rstrip() == line
 
 
 @pytest.mark.parametrize(

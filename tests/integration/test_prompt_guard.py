@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.servers.frr import Zebra
+from fixtures.servers.programs import require_program
 from ptyctl import LocalController
 from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
@@ -128,6 +129,27 @@ SHELLS = {
     "fish": ("fish", "--no-config"),
     "dash": ("dash",),
 }
+
+
+@pytest.mark.parametrize("nested", [True, False], ids=["nested", "first command"])
+async def test_wrapped_text_on_sshd_in_a_fish_without_a_command_is_cleared(start: Start, tmp_path: Path, nested: bool) -> None:
+    """fish draws its line again, over several rows and without bracketed paste."""
+    fish = require_program("fish", "fish")
+    command = ("bash", "--norc", "--noprofile") if nested else (fish, "--no-config")
+    handle = await start(*command, shell_integration="off", pty={"cols": 40, "rows": 24})
+    if nested:
+        await execute(handle, cmd="true", task_id="a", timeout_ms=PATIENCE_MS)
+        await write(handle, "a", data=f"{fish} --no-config\n")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    assert (await read(handle, cursor="0", until_regex="@[^\n]+[>#] ?$", timeout_ms=PATIENCE_MS)).matched
+    begin = (await write(handle, "a", data=f"cd {folder}\n")).next_cursor
+    await read(handle, cursor=begin, until_idle_ms=200, timeout_ms=PATIENCE_MS)
+    begin = (await write(handle, "a", data=f"touch {folder}/HALF {'x' * 300}\x01")).next_cursor
+    await read(handle, cursor=begin, until_idle_ms=200, timeout_ms=PATIENCE_MS)
+    reply = await execute_when_free(handle, cmd="echo hi", task_id="b")
+    assert (reply.stdout, reply.exit_code) == ("hi\n", 0)
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", SHELLS)

@@ -204,11 +204,15 @@ class PromptGuard:
 
     # Shells
 
-    async def clear_shell_line(self, marked: Callable[[], bool]) -> None:
+    async def clear_shell_line(self, marked: Callable[[], bool], *, is_known: bool = False) -> None:
         """Bring a shell to an empty prompt: Ctrl-C leaves half-typed text, a search, vi command mode and a continuation prompt.
 
-        `marked` returns whether the shell sends marks. A new prompt, by its mark or on the screen, proves the effect. zsh may
-        put the next text of a stack into the new line, or a text of its hooks.
+        A new prompt, by its mark or on the screen, proves the effect. zsh may put the next text of a stack into the new line,
+        or a text of its hooks.
+
+        Args:
+            marked: returns whether the shell sends marks.
+            is_known: whether the shell has reported the end of a run, so that only what users enter later can run in it.
 
         Raises:
             PtyctlError: BUSY if another program than the shell reads, or no new prompt is shown.
@@ -218,14 +222,14 @@ class PromptGuard:
         if self._typed.untouched:
             return
         for _ in range(_MAX_LINES_PUT_ASIDE):
-            await self._leave_shell_line(marked)
+            await self._leave_shell_line(marked, is_known)
             if not await self._hooks_have_run(marked):
                 raise self.refusal("no_prompt")
             if self._typed.filled is None:
                 return
         raise self.refusal("half_typed")
 
-    async def _leave_shell_line(self, marked: Callable[[], bool]) -> None:
+    async def _leave_shell_line(self, marked: Callable[[], bool], is_known: bool) -> None:
         """As `clear_shell_line`, but the shell may put other text into the new line. Raises PtyctlError BUSY."""
         typed, stream, terminal = self._typed, self._stream, self._terminal
         if not await self.shell_has_read(marked):
@@ -260,7 +264,7 @@ class PromptGuard:
             typed.clear()  # a program read the keys, and the shell is back at its prompt
             return
         if not has_marks or terminal.shell_in_foreground() is False:
-            self._refuse_program(line)
+            self._refuse_program(line, is_known)
         owners = _name(typed.owners if not typed.empty else [entered_by])
         filled, size = typed.filled if not typed.owners else None, f" of {typed.characters} characters" if typed.filled else ""
         visible = len(line) - len(learned) if learned and line.startswith(learned) else typed.characters
@@ -368,8 +372,8 @@ class PromptGuard:
             return True
         return prompt.match(line, self._profile) is not None or (bool(line.strip()) and self._terminal.line_editor_active())
 
-    def _refuse_program(self, line: str) -> None:
-        """Raise BUSY if a shell without marks is not known to read the line."""
+    def _refuse_program(self, line: str, is_known: bool) -> None:
+        """Raise BUSY if a shell without marks is not known to read the line. For `is_known` see `clear_shell_line`."""
         terminal, typed, learned = self._terminal, self._typed, self._terminal.prompt.learned
         self._refuse_at("editor")
         foreground = terminal.shell_in_foreground()
@@ -386,6 +390,9 @@ class PromptGuard:
                 self._refuse_at("pager", "question")  # without echo, the removed end is not the text
                 return
             if reads and is_continuation(line, learned):
+                return
+            if is_known and typed.nothing_entered:  # its prompt has changed, or its line editor has drawn the line again
+                self._refuse_at("pager", "question")
                 return
         self._refuse_at("pager", "question", "continuation")
         raise self.refusal("no_prompt" if typed.empty else "half_typed")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 
 from ptyctl.core.control_sequences import ALTERNATE_SCREENS, BRACKETED_PASTE
-from ptyctl.core.renderer import render_line
+from ptyctl.core.renderer import render_cursor_line, render_line
 from ptyctl.core.shells import may_run_shell, shell_dialect
 from ptyctl.core.unfinished_line import UnfinishedLine
 from ptyctl.platforms import DeviceProfile
@@ -22,8 +23,12 @@ SETTLE_S = 0.15
 #: right after they print a question (seconds).
 ANSWER_S = 0.02
 _UNLIMITED_COLUMNS = 1 << 30
+#: A line editor moves up to a row of its line, and down again: the cursor's line begins before the last line feed then.
+_CURSOR_UP = re.compile(rb"\x1b\[\d*A")
 #: A line editor sends it when it begins to read a line.
 _BRACKETED_PASTE_ON, _BRACKETED_PASTE_OFF = (b"\x1b[?%d%c" % (BRACKETED_PASTE, final) for final in b"hl")
+#: fish moves with it to the row below a prompt that fills its row: the cursor is still in the prompt's line.
+_NEXT_ROW = b"\r\r\n"
 #: The last prompt of a shell is within this many bytes.
 _PROMPT_BYTES = 4096
 #: A line editor ends within this many bytes after an entered line, and its next prompt begins within as many before the end.
@@ -73,9 +78,21 @@ class TerminalState:
         """
         raw = self.stream.raw_size
         if self._last_line[0] != raw:
-            stream = self.stream
-            self._last_line = raw, render_line(stream.last_line() if stream.prompts.count else stream.last_raw_line())
+            self._last_line = raw, self._render_last_line()
         return self._last_line[1]
+
+    def _render_last_line(self) -> str:
+        stream = self.stream
+        if stream.prompts.count:
+            return render_line(stream.last_line())
+        output = stream.read_raw(max(stream.raw_size - _PROMPT_BYTES, stream.incarnation_raw), stream.raw_size)
+        row = stream.last_raw_line()
+        above = output[: len(output) - len(row)]
+        line = render_line(row) if _CURSOR_UP.search(output) is None else render_cursor_line(output, self.width())
+        if not line and above.endswith(_NEXT_ROW):
+            full = render_cursor_line(above[: -len(_NEXT_ROW)], self.width())
+            return full if full and len(full) % self.width() == 0 else line
+        return line
 
     def shell_in_foreground(self) -> bool | None:
         """Return whether the shell leads the foreground process group; None if unknown."""

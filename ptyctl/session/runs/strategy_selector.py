@@ -254,7 +254,8 @@ class StrategySelector:
         """Clear the line of a known shell if it may have text. Raises PtyctlError BUSY."""
         may_have_text = not self._terminal.unfinished_line.untouched or self._terminal.stream.line_follows
         if may_have_text and self._shell_reads():
-            await PromptGuard(self._terminal, run.profile).clear_shell_line(lambda: self.has_marks)
+            guard, is_known = PromptGuard(self._terminal, run.profile), self._defined_marker is not None
+            await guard.clear_shell_line(lambda: self.has_marks, is_known=is_known)
 
     def _notice_another_shell(self) -> None:
         """Forget an unmarked shell if another program is in the foreground; without that knowledge, after a user's line."""
