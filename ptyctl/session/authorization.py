@@ -157,6 +157,8 @@ class Authorization:
         #: Whether an earlier process has sent lines that the next ones may continue, and the output at a Ctrl-C since, or -1.
         self._has_lost_lines = False
         self._interrupted_raw = -1
+        #: Whether a shell without marks may be verified to be at an empty prompt, although an earlier process has sent lines.
+        self._may_verify_prompt = False
         #: Whether the last command of a run may put text into the next line.
         self._fills_next_line = False
 
@@ -375,10 +377,14 @@ class Authorization:
         self._synchronise()
         self._line.lose()
 
-    def line_restored(self, text: bytes | None) -> None:
-        """Continue the pending line of an earlier process; `text` is what was typed of it, or None if that is not known.
+    def line_restored(self, text: bytes | None, *, is_recorded: bool = True) -> None:
+        """Continue the pending line of an earlier process.
 
         Lines that it may continue are not known. At a shell's prompt the screen cannot show them, so it is not judged by that.
+
+        Args:
+            text: what was typed of the line, or None if that is not known.
+            is_recorded: whether all input of the earlier process is known.
         """
         unfinished = self._unfinished
         self._has_lost_lines = unfinished.entered_raw >= 0 and not self._at_new_prompt()
@@ -386,6 +392,8 @@ class Authorization:
             self.lose_line()
         elif not unfinished.empty and text is not None:
             self.typed(text)
+        may_verify = is_recorded and not unfinished.owners and unfinished.entered_raw >= 0
+        self._may_verify_prompt = may_verify and not self._has_marks()
 
     async def review(self, data: bytes, writer: Writer) -> int:
         """Judge the lines that input submits, as far as they are known before any of it is sent; return their number.
@@ -953,6 +961,9 @@ class Authorization:
         """Forget what was typed before if a prompt was verified or is shown since, or the terminal was replaced."""
         is_device = self._platform()[1]
         self._line.keys = DEVICE_KEYS if is_device else SHELL_KEYS
+        if self._may_verify_prompt and self._at_prompt_of_entered_line():
+            self._may_verify_prompt = False
+            self._unfinished.clear()
         cleared, line = self._unfinished.cleared, self._line
         self._set_bindings()
         if self._incarnation_raw != self._stream.incarnation_raw:
@@ -974,6 +985,20 @@ class Authorization:
             line.lose()
         if self._unfinished.filled is not None or self._awaits_line():
             line.put_behind_text()
+
+    def _at_prompt_of_entered_line(self) -> bool:
+        """Return whether a local shell waits at the prompt at which the last line before `line_restored` was entered.
+
+        What looks like the prompt for the rest of a command is none: another prompt is not known.
+        """
+        terminal, stream, unfinished = self._terminal, self._stream, self._unfinished
+        self._may_verify_prompt = unfinished.inputs == 0 and unfinished.entered_raw >= 0
+        if not (self._may_verify_prompt and terminal.shell_in_foreground() is True and terminal.input_is_read() is True):
+            return False
+        line, entered_at = terminal.last_line(), lines_before(stream, unfinished.entered_raw)[-1]
+        has_answered = b"\n" in stream.read_raw(unfinished.entered_raw, stream.raw_size)
+        is_prompt = self._profile().is_prompt(line) and not is_continuation(line, "")
+        return has_answered and is_prompt and entered_at.startswith(line)
 
     def _awaits_line(self) -> bool:
         """Return whether the shell will report text that its hooks put into the line."""

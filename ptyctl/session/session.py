@@ -307,16 +307,19 @@ class Session:
         self.channel = channel
         if running is not None:
             self.runs.resume(running)
-        self._restore_line(is_running=running is not None)
+        is_recorded = self._restore_line(is_running=running is not None)
         await channel.open(self.stream)
-        self.authorization.line_restored(self._restored_text())
+        self.authorization.line_restored(self._restored_text(), is_recorded=is_recorded)
         if self.stream.ended is None:
             self._enter("opened")
         self.notices.post("the server was replaced; the terminal and all programs in it continue")
         self.write_meta()
 
-    def _restore_line(self, *, is_running: bool) -> None:
-        """Continue the typed line. What is not known of it counts as text, which is cleared before the next command."""
+    def _restore_line(self, *, is_running: bool) -> bool:
+        """Continue the typed line. What is not known of it counts as text, which is cleared before the next command.
+
+        Return whether all input of the earlier process was recorded.
+        """
         line, raw_size = self.gate.unfinished_line, self.stream.raw_size
         row = self._last_inputs[-1] if self._last_inputs else {"line": {}}
         try:
@@ -331,6 +334,7 @@ class Session:
         prompt = self.stream.last_prompt
         if not is_running and prompt is not None and prompt.line is not None:
             line.fill(prompt.line, raw_size)
+        return is_known
 
     def _restored_text(self) -> bytes | None:
         """Return the text that the restored line consists of; None if other keys, a secret or the shell may have changed it."""

@@ -54,10 +54,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "folder"
 
 
-async def open_shell(life: Life, program: str, folder: Path, command: str = "true") -> SessionHandle:
+async def open_shell(life: Life, program: str, folder: Path, command: str = "true", **fields: str) -> SessionHandle:
     """Return a shell that has run a command."""
     require_program(program, program)
-    shell = await life.open(command=SHELLS[program], cwd=str(folder))
+    shell = await life.open(command=SHELLS[program], cwd=str(folder), **fields)
     await shell.exec(command, timeout_ms=PATIENCE_MS)
     return shell
 
@@ -143,3 +143,41 @@ async def test_enter_after_restart_is_judged_with_text_before_it(
     assert caught.value.code is ErrorCode.POLICY_DENIED
     reply = await shell.exec("echo hi", timeout_ms=PATIENCE_MS)
     assert (reply.stdout, reply.exit_code, list(folder.iterdir())) == ("hi\n", 0, [])
+
+
+@pytest.mark.parametrize("program", SHELLS)
+async def test_lines_after_restart_at_an_empty_prompt_without_marks_are_typed(
+    life: Life, folder: Path, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    (rules := folder.parent / "rules.toml").write_text(RULES)
+    monkeypatch.setenv("PTYCTL_POLICY", str(rules))
+    shell = await open_shell(life, program, folder, shell_integration="off")
+    await shell.read(until_idle_ms=200, timeout_ms=PATIENCE_MS)  # for the prompt
+    await type_keys(shell, "expr 41 + 1\r", r"(?m)^42$")
+    await shell.read(until_idle_ms=200, timeout_ms=PATIENCE_MS)
+    shell = await life.again(shell)
+    await shell.write("touch one\ntouch two\n")
+    with pytest.raises(PtyctlError) as caught:
+        await shell.write("touch HALF_\n")
+    assert caught.value.code is ErrorCode.POLICY_DENIED
+    reply = await shell.exec("echo hi", timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, {path.name for path in folder.iterdir()}) == ("hi\n", {"one", "two"})
+
+
+@pytest.mark.parametrize("typed", ["touch \\\r", "cat <<E\rtext\r", "read -r answer\r", "touch HALF", "touch HAL\x06"])
+@pytest.mark.parametrize("program", ["bash", "zsh", "dash"])
+async def test_line_after_restart_behind_unknown_text_without_marks_is_refused(
+    life: Life, folder: Path, monkeypatch: pytest.MonkeyPatch, program: str, typed: str
+) -> None:
+    (rules := folder.parent / "rules.toml").write_text(RULES)
+    monkeypatch.setenv("PTYCTL_POLICY", str(rules))
+    shell = await open_shell(life, program, folder, shell_integration="off")
+    await shell.read(until_idle_ms=200, timeout_ms=PATIENCE_MS)  # for the prompt
+    await type_keys(shell, "expr 41 + 1\r", r"(?m)^42$")
+    await shell.read(until_idle_ms=200, timeout_ms=PATIENCE_MS)
+    await shell.write(typed)
+    await shell.read(until_idle_ms=200, timeout_ms=PATIENCE_MS)
+    shell = await life.again(shell)
+    with pytest.raises(PtyctlError) as caught:
+        await shell.write("HALF_\r")
+    assert caught.value.code is ErrorCode.POLICY_DENIED
