@@ -70,6 +70,9 @@ _PROMPT_BYTES = 4096
 #: Shells that do not expand `!`; `sh` may be bash.
 _WITHOUT_HISTORY_EXPANSION = frozenset(("fish", "dash"))
 _ESCAPE = b"\x1b"
+#: Next steps for a line that cannot be read for certain.
+_WHOLE_COMMAND = "type the whole command in one write, without Tab, history or cursor keys"
+_WITHOUT_REPORT = "run the line as a command, or restart the shell: zsh does not report what its hooks put into the line"
 #: Deletes the line of a program that reads lines from the terminal (VKILL of termios), and of most line editors.
 _KILL_LINE = b"\x15"
 #: Keys of line editors; a newline ends a line.
@@ -501,10 +504,7 @@ class Authorization:
 
         The shell at its prompt reports it within milliseconds; a run may have ended before that.
         """
-        terminal, stream = self._terminal, self._stream
-        deadline = terminal.now() + SETTLE_WAIT_S
-        while self._awaits_line() and stream.ended is None and terminal.now() < deadline:
-            await stream.wait(deadline)
+        await self._terminal.line_reported(SETTLE_WAIT_S, self._awaits_line)
 
     async def _known_lines(self, data: bytes) -> list[str]:
         """Return the lines that input submits, up to the first unknown one."""
@@ -774,7 +774,7 @@ class Authorization:
         if verdict.decision is not Decision.ASK or self._keys_allowed(places, writer):
             return None
         if not _is_text(text):
-            raise self._refused(_unreadable(verdict), text, writer, block_id, is_secret=is_secret)
+            raise self._refused(self._unreadable(verdict), text, writer, block_id, is_secret=is_secret)
         if is_secret:
             raise self._refused(_secret(verdict), text, writer, block_id, is_secret=True)
         held = HeldText(
@@ -811,6 +811,11 @@ class Authorization:
         self._on_refused(writer, text, error, None if is_secret else block_id, via)  # a secret command is not kept
         return error
 
+    def _unreadable(self, verdict: Verdict) -> PtyctlError:
+        """Return the error for a line that cannot be read for certain."""
+        is_lost = self._awaits_line() and self._terminal.line_report_lost()
+        return _unreadable(verdict, _WITHOUT_REPORT if is_lost else _WHOLE_COMMAND)
+
     async def _check_edited(self, text: str, places: Sequence[Place], writer: Writer) -> None:
         """Check the text that an approver wants to be typed instead. Raises PtyctlError POLICY_DENIED, BUSY, LIMIT_EXCEEDED."""
         assert self._policy is not None
@@ -841,7 +846,7 @@ class Authorization:
         try:
             if verdict.decision is Decision.ASK and not (readable or self._keys_allowed(places, writer)):
                 writer.review.record(verdict)
-                raise self._refused(_unreadable(verdict), text, writer, is_secret=self._is_secret(writer))
+                raise self._refused(self._unreadable(verdict), text, writer, is_secret=self._is_secret(writer))
             approval = self._decide(verdict, text, places, writer, keys=keys)
         except PtyctlError as error:
             raise Refusal(error, self._erasing_keys(places)) from None
@@ -1082,8 +1087,10 @@ class Authorization:
                 if stream.raw_size != self._typed_raw:
                     self._note_echo(stream.last_data)
             quiet_s = max(REMOTE_ECHO_QUIET_S, 1.5 * self._echo_delay_s)
+        if not await terminal.line_reported(SETTLE_WAIT_S, self._awaits_line):
+            return False
         while stream.ended is None and terminal.now() < deadline:
-            if terminal.input_is_read() is False or self._is_asleep() or self._awaits_line():
+            if terminal.input_is_read() is False or self._is_asleep():
                 await asyncio.sleep(_POLL_S)
             elif terminal.now() < (due := max(stream.last_data, self._typed_at) + quiet_s):
                 await stream.wait(min(due, deadline))
@@ -1294,10 +1301,10 @@ def _too_long_at_once() -> PtyctlError:
     )
 
 
-def _unreadable(verdict: Verdict) -> PtyctlError:
+def _unreadable(verdict: Verdict, hint: str) -> PtyctlError:
     return PtyctlError(
         ErrorCode.POLICY_DENIED,
         "the typed line is not known for certain, and so cannot be judged; it was not run",
         {"decision": "ask", "rules": list(verdict.rules), "reason": "unreadable"},
-        hint="type the whole command in one write, without Tab, history or cursor keys",
+        hint=hint,
     )

@@ -9,6 +9,8 @@ import pytest
 from fixtures.servers.programs import require_program
 from ptyctl.api.errors import ErrorCode
 from ptyctl.api.handle import SessionHandle
+from ptyctl.session import authorization
+from ptyctl.session.device import prompt_guard
 from tests.controller.session_calls import PATIENCE_MS, Open, execute, execute_when_free, read, refused, write
 
 FILL = "touch FILLED; "
@@ -238,6 +240,32 @@ async def test_lines_typed_before_the_hooks_of_the_next_line_have_run_are_judged
     zsh = await open_session(command=("zsh",), cwd=str(tmp_path), env={"ZDOTDIR": str(tmp_path)})
     await execute(zsh, cmd="true", timeout_ms=PATIENCE_MS)
     await write(zsh, data="sleep 0.3\recho $((40 + 2))x\r", until_regex="42x", timeout_ms=PATIENCE_MS)
+
+
+#: The hook of the line editor is announced with each prompt, and its report can be lost and restored.
+LOSES_REPORTS = """zle-line-init() { : }; zle -N zle-line-init
+lose() { functions[saved]=$functions[__ptyctl_line]; __ptyctl_line() { zle -F $__ptyctl_fd; exec {__ptyctl_fd}<&-; __ptyctl_fd=; } }
+restore() { functions[__ptyctl_line]=$functions[saved]; }"""
+
+
+@pytest.mark.parametrize("zsh", [LOSES_REPORTS], indirect=True)
+async def test_lost_report_of_the_line_is_waited_for_once_until_zsh_reports_again(
+    zsh: SessionHandle, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(authorization, "SETTLE_WAIT_S", 0.2)
+    await execute(zsh, cmd="true", timeout_ms=PATIENCE_MS)
+    await execute(zsh, cmd="lose", timeout_ms=PATIENCE_MS)
+    with refused(ErrorCode.POLICY_DENIED, "not known for certain", "restart the shell"):
+        await write(zsh, data="touch one\rtouch two\r")
+    for wait_s in (authorization, "SETTLE_WAIT_S"), (prompt_guard, "SLOW_PROMPT_WAIT_S"):
+        monkeypatch.setattr(*wait_s, 10 * PATIENCE_MS)
+    for _ in range(2):
+        with refused(ErrorCode.POLICY_DENIED, "not known for certain", "restart the shell"):
+            await write(zsh, data="touch one\rtouch two\r")
+    assert files(tmp_path) == []
+    assert (await execute(zsh, cmd="restore; echo hi", timeout_ms=PATIENCE_MS)).stdout == "hi\n"
+    await write(zsh, data="touch one\recho $((40 + 2))x\r", until_regex="42x", timeout_ms=PATIENCE_MS)
+    assert [path.name for path in files(tmp_path)] == ["one"]
 
 
 #: What fills the next line of a zsh without marks.

@@ -217,13 +217,13 @@ class PromptGuard:
         Raises:
             PtyctlError: BUSY if another program than the shell reads, or no new prompt is shown.
         """
-        if not await self._hooks_have_run(marked):
+        if not await self._line_is_known(marked):
             self._typed.fill(b"", self._stream.raw_size)  # Ctrl-C gives a new prompt, whose hooks report again
         if self._typed.untouched:
             return
         for _ in range(_MAX_LINES_PUT_ASIDE):
             await self._leave_shell_line(marked, is_known)
-            if not await self._hooks_have_run(marked):
+            if not await self._line_is_known(marked):
                 raise self.refusal("no_prompt")
             if self._typed.filled is None:
                 return
@@ -271,7 +271,7 @@ class PromptGuard:
         incomplete, interrupted = typed.empty, typed.interrupted
         if not await self._interrupt(marked):
             raise self.refusal("continuation" if incomplete else "half_typed")
-        if not await self._hooks_have_run(marked):
+        if not await self._line_is_known(marked):
             raise self.refusal("no_prompt")
         self._refuse_typed_since(inputs)
         if incomplete:
@@ -328,15 +328,17 @@ class PromptGuard:
         at_edge = self._terminal.width() - 1 <= len(line) <= self._terminal.width()
         return _RIGHT_PROMPT.sub("", line) if at_edge else line
 
-    async def _hooks_have_run(self, marked: Callable[[], bool]) -> bool:
-        """Wait until zsh has reported what its hooks have put into the line; return False if it does not."""
+    async def _line_is_known(self, marked: Callable[[], bool]) -> bool:
+        """Wait until zsh has reported what its hooks have put into the line. If it does not, an empty prompt has to be shown."""
         stream = self._stream
-        deadline = self._terminal.now() + SLOW_PROMPT_WAIT_S
-        while stream.line_follows and marked() and stream.ended is None:
-            if self._terminal.now() >= deadline:
-                return False
-            await stream.wait(deadline)
-        return True
+        is_reported = await self._terminal.line_reported(SLOW_PROMPT_WAIT_S, lambda: stream.line_follows and marked())
+        return is_reported or self._shows_empty_prompt()
+
+    def _shows_empty_prompt(self) -> bool:
+        """Return whether a zsh of this machine waits for a key, and shows the learned prompt without text."""
+        terminal, learned = self._terminal, self._terminal.prompt.learned or ""
+        waits = terminal.shell_in_foreground() is True and terminal.input_is_read() is True and terminal.line_editor_active()
+        return waits and bool(learned.strip()) and terminal.last_line() == learned
 
     def _refuse_typed_since(self, inputs: int) -> None:
         """Raise BUSY if a user typed after `UnfinishedLine.inputs` had this value: the text may be in the new line."""

@@ -211,8 +211,9 @@ class OutputStream(Receiver):
 
     @property
     def line_follows(self) -> bool:
-        """Whether the shell at its prompt has not reported yet what its hooks have put into the line."""
-        return self.last_prompt is not None and self.last_prompt.line_follows and not self.command_begun
+        """Whether the shell at its prompt, in this terminal, has not reported yet what its hooks have put into the line."""
+        last, is_current = self.last_prompt, self._shell_returned_raw >= self.incarnation_raw
+        return last is not None and last.line_follows and is_current and not self.command_begun
 
     def command_typed(self) -> None:
         """Record that a command is typed now; see `reader_changed_raw`."""

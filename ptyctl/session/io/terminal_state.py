@@ -23,6 +23,10 @@ SETTLE_S = 0.15
 #: right after they print a question (seconds).
 ANSWER_S = 0.02
 _UNLIMITED_COLUMNS = 1 << 30
+REPORT_LOST = (
+    "zsh has not reported what its hooks put into the line: written lines are unreadable, and are refused at once, until it does; "
+    "commands are run only if the screen shows an empty prompt"
+)
 #: A line editor moves up to a row of its line, and down again: the cursor's line begins before the last line feed then.
 _CURSOR_UP = re.compile(rb"\x1b\[\d*A")
 #: A line editor sends it when it begins to read a line.
@@ -65,6 +69,7 @@ class TerminalState:
         self.post_notice = on_notice
         self._channel = channel
         self._last_line = (-1, "")
+        self._is_report_lost = False
 
     @property
     def unfinished_line(self) -> UnfinishedLine:
@@ -93,6 +98,28 @@ class TerminalState:
             full = render_cursor_line(above[: -len(_NEXT_ROW)], self.width())
             return full if full and len(full) % self.width() == 0 else line
         return line
+
+    async def line_reported(self, wait_s: float, awaits: Callable[[], bool]) -> bool:
+        """Wait until zsh has reported what its hooks have put into the line, while `awaits` holds; return False if it does not.
+
+        Once a report was lost, further calls do not wait until zsh reports again.
+        """
+        stream, deadline = self.stream, self.now() + wait_s
+        while awaits() and stream.ended is None:
+            if self.line_report_lost():
+                return False
+            if self.now() >= deadline:
+                self._is_report_lost = True
+                self.post_notice(REPORT_LOST)
+                return False
+            await stream.wait(deadline)
+        return True
+
+    def line_report_lost(self) -> bool:
+        """Return whether zsh has not sent its last reports in time."""
+        last = self.stream.last_prompt
+        self._is_report_lost = self._is_report_lost and last is not None and last.line_follows
+        return self._is_report_lost
 
     def shell_in_foreground(self) -> bool | None:
         """Return whether the shell leads the foreground process group; None if unknown."""

@@ -49,3 +49,16 @@ async def test_shell_has_not_returned_although_a_program_forges_the_end_of_a_com
     assert session.stream.shell_returned_raw == returned
     assert session.stream.command_begun
     await session.close()
+
+
+async def test_report_of_the_line_is_not_awaited_from_a_terminal_that_has_ended(tmp_path: Path) -> None:
+    first, second = MemoryChannel(), MemoryChannel()
+    session = await connect_session(tmp_path, first)
+    first.feed(f"\x1b]7717;{session.shell_nonce};1;P;0+;0;/\x07$ ".encode())
+    assert session.stream.line_follows
+    first.end()
+    await session.connect(second)
+    assert not session.stream.line_follows
+    second.feed(f"\x1b]7717;{session.shell_nonce};1;P;0+;0;/\x07$ ".encode())
+    assert session.stream.line_follows
+    await session.close()
