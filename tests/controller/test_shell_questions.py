@@ -10,6 +10,7 @@ import pytest
 
 from ptyctl.api.errors import ErrorCode
 from ptyctl.api.handle import SessionHandle
+from ptyctl.session.runs import strategy as completion
 from tests.controller.session_calls import PATIENCE_MS, Open, refused, write
 
 pytestmark = pytest.mark.waits
@@ -21,22 +22,35 @@ def strategy(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.parametrize(
-    ("command", "answer", "sensitive"),
+    ("command", "answer", "sensitive", "certain"),
     [
-        ("read -p 'Continue? [y/N] ' a; (exit 3)", "y", False),
-        ("read -s -p 'Password: ' a; (exit 3)", "secret-1", True),
-        ("read -s -p 'PIN> ' a; (exit 3)", "secret-2", True),
-        ("read -p 'Name: ' a; (exit 3)", "me", False),
-        ("sh -c 'printf \"[sudo] password for me: \"; stty -echo; read a; stty echo; exit 3'", "secret-3", True),
+        ("read -p 'Continue? [y/N] ' a; (exit 3)", "y", False, True),
+        ("read -s -p 'Password: ' a; (exit 3)", "secret-1", True, True),
+        ("read -s -p 'PIN> ' a; (exit 3)", "secret-2", True, True),
+        ("read -p 'Name: ' a; (exit 3)", "me", False, False),
+        (
+            "sh -c 'printf \"[sudo] password for me: \"; stty -echo; read a; stty echo; exit 3'",
+            "secret-3",
+            True,
+            True,
+        ),
     ],
 )
 async def test_question_ends_the_call_and_answer_continues_it(
-    bash: SessionHandle, strategy: str, command: str, answer: str, sensitive: bool
+    bash: SessionHandle,
+    strategy: str,
+    command: str,
+    answer: str,
+    sensitive: bool,
+    certain: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Text that is certainly a question is reported before the time after which other text is taken for one."""
     await bash.exec("true")
+    if certain:
+        monkeypatch.setattr(completion, "UNMARKED_UNSURE_S", 10 * PATIENCE_MS)
     asked = await bash.exec(command, timeout_ms=PATIENCE_MS)
     assert (asked.done_reason, asked.waiting_for_input, asked.timed_out) == ("question", True, False)
-    assert asked.duration_ms < 3_000
     await write(bash, data=f"{answer}\n", sensitive=sensitive)
     reply = await bash.wait(asked.block_id)
     assert (reply.exit_code, reply.done_reason) == (3, strategy)
