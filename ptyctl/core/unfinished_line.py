@@ -32,12 +32,13 @@ class UnfinishedLine:
         cleared: how often `clear` was called.
         inputs: how often users typed something.
         lines: how often users have pressed Enter since `clear`.
+        incomplete: whether the ended lines are the beginning of a command, whatever the shell reports.
     """
 
     def __init__(self) -> None:
         self.raw = self.entered_raw = -1
         self.entered_by: Owner | None = None
-        self.interrupted = self._keys = False
+        self.interrupted = self._keys = self.incomplete = False
         self.filled: bytes | None = None
         self.cleared = self.inputs = self.lines = 0
         self._owners: dict[Owner, int] = {}
@@ -104,6 +105,10 @@ class UnfinishedLine:
         self.raw = raw if self.raw < 0 else self.raw
         self.filled, self._keys = text, True
 
+    def set_incomplete(self, incomplete: bool) -> None:
+        """Set whether the ended lines are the beginning of a command."""
+        self.incomplete = incomplete
+
     def answered(self) -> None:
         """The far end has answered the line that was entered last."""
         self.entered_raw, self.entered_by = -1, None
@@ -112,7 +117,12 @@ class UnfinishedLine:
         """Return what `restore` needs; nothing of an untouched line."""
         if self.untouched:
             return {}
-        flags = {"keys": int(self.keys), "pasting": int(self._pasting), "interrupted": int(self.interrupted)}
+        flags = {
+            "keys": int(self.keys),
+            "pasting": int(self._pasting),
+            "interrupted": int(self.interrupted),
+            "incomplete": int(self.incomplete),
+        }
         numbers = {
             "raw": self.raw,
             "entered_raw": self.entered_raw,
@@ -130,14 +140,14 @@ class UnfinishedLine:
         self.raw, self.entered_raw, self.lines = state["raw"], state["entered_raw"], state["lines"]
         self.entered_by = owner if self.entered_raw >= 0 else None
         self.interrupted, self._pasting = "interrupted" in state, "pasting" in state
-        self._keys = "keys" in state
+        self._keys, self.incomplete = "keys" in state, "incomplete" in state
         if self.raw >= 0:
             self._owners = {owner: state["characters"]}
 
     def clear(self) -> None:
         """The far end's line is empty: a prompt was verified, or the terminal was replaced."""
         self.cleared += 1
-        self.lines = 0
+        self.lines, self.incomplete = 0, False
         self._reset()
         self.answered()
 

@@ -17,6 +17,7 @@ import re2
 from ptyctl.core.control_sequences import PASTE_BEGIN, PASTE_END
 
 from .key_bindings import MAX_KEY, KeyBindings, Macro
+from .shell_end import is_incomplete
 
 #: Longest pending line that is followed, in bytes; a longer one is unknown.
 MAX_LINE = 65_536
@@ -148,6 +149,8 @@ class PendingLine:
     _last: int = 0
     #: The last bytes, for macros.
     _recent: bytes = b""
+    #: See `is_open`; None until it is asked for.
+    _is_open: bool | None = False
 
     @property
     def line(self) -> str | None:
@@ -178,6 +181,13 @@ class PendingLine:
     def may_be_continued(self) -> bool:
         """Whether `continued` may matter for a later line that is also judged alone: it quotes, assigns, or does not end."""
         return _MAY_BE_CONTINUED.search(self._continued) is not None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the submitted lines end within a command of a shell: no prompt follows, unless Ctrl-C was pressed."""
+        if self._is_open is None:
+            self._is_open = self.keys.of_shell and is_incomplete(self._continued)
+        return self._is_open
 
     @property
     def perhaps_submitted(self) -> bool:
@@ -261,6 +271,11 @@ class PendingLine:
     def forget_continued(self) -> None:
         """Forget the earlier lines: the next ones do not continue them."""
         self._continued.clear()
+        self._is_open = False
+
+    def read_by_program(self) -> None:
+        """Another program than a shell has got the submitted lines: a prompt may follow, whatever they end in."""
+        self._is_open = False
 
     def confirm(self) -> None:
         """The screen shows what was `typed`, and nothing else: the line is known, unless it was killed."""
@@ -270,6 +285,7 @@ class PendingLine:
         """Add a submitted line, which the next lines may continue. An unknown line is added as it was read from the screen."""
         self._continued += line.encode("utf-8", "surrogateescape") + b"\n"
         del self._continued[: max(0, len(self._continued) - _MAX_CONTINUED)]
+        self._is_open = None
 
     def note_command(self, text: str) -> None:
         """Note a command that reaches the shell other than as typed keys: it may change their effect."""
@@ -391,6 +407,7 @@ class PendingLine:
     def _take_key(self, byte: int) -> None:
         if byte in self.keys.kill and b"\n" not in self._line:
             was_known, was_empty, is_escaped = self._is_known, not self._line, self._is_escaped
+            self._is_open = False if byte == _INTERRUPT else self._is_open
             self._empty()
             self._is_escaped = is_escaped
             self._has_vi_command = self._has_vi_command and byte != _INTERRUPT

@@ -77,6 +77,7 @@ _WITHOUT_REPORT = "run the line as a command, or restart the shell: zsh does not
 _KILL_LINE = b"\x15"
 #: Keys of line editors; a newline ends a line.
 _LINE_ENDS = re.compile(rb"[\r\n]")
+_ONE_LINE = re.compile(rb"[^\r\n]*[\r\n]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _KEYS = re.compile(r"[\x00-\x09\x0b\x0c\x0e-\x1f\x7f]")
 #: The longest line that a terminal in canonical mode takes, in bytes, without its end.
@@ -154,6 +155,8 @@ class Authorization:
         #: The program that gets the next keys and its wake-ups, as noted before they are sent, and those at the last Enter.
         self._reader: tuple[object, int | None] | None = None
         self._entered_by: tuple[object, int | None] | None = None
+        #: Whether another program than a shell certainly gets the line whose Enter is sent next.
+        self._is_read_by_other = False
         #: What was typed since the last Enter, up to more than a password, and whether its echo is masked.
         self._typed = b""
         self._is_masked = False
@@ -315,6 +318,7 @@ class Authorization:
         if self._policy is not None and self._line.may_be_submitted_by(data):
             self._wakeups = self._terminal.wakeups()
             self._reader = self._terminal.foreground_program(), self._wakeups
+            self._is_read_by_other = bool(_ONE_LINE.fullmatch(data)) and self._other_program_reads()
 
     def typed(self, data: bytes, *, secret: bool = False) -> None:
         """Update the pending line with input that was sent."""
@@ -322,6 +326,9 @@ class Authorization:
         self._used_raw = self._stream.incarnation_raw
         for _ in self._line.feed(data):
             pass
+        if self._is_read_by_other and _ONE_LINE.fullmatch(data):
+            self._line.read_by_program()
+        self._unfinished.set_incomplete(self._line.is_open)
         end = max(data.rfind(b"\r"), data.rfind(b"\n")) + 1
         if end:
             self._entered_by = self._reader
@@ -594,6 +601,14 @@ class Authorization:
         """Return whether the program in the foreground has run since the last Enter. The terminal may pass that on late."""
         wakeups = self._terminal.wakeups()
         return wakeups is None or (self._terminal.foreground_program(), wakeups) != self._entered_by
+
+    def _other_program_reads(self) -> bool:
+        """Return whether a program of this machine, which runs no shell, certainly gets the next line."""
+        terminal = self._terminal
+        if terminal.shell_in_foreground() is not False or terminal.input_is_read() is not True:
+            return False
+        program = terminal.foreground_program()
+        return terminal.reads_password() or (program is not None and not may_run_shell(program[1]))
 
     def _hides_input(self) -> bool:
         """Return whether a program, or a command of the shell, reads a line without echo."""
@@ -977,6 +992,8 @@ class Authorization:
         if cleared != self._cleared:
             self._cleared, self._has_lost_lines = cleared, False
             line.clear()
+        elif line.is_open and not is_device:
+            pass  # what looks like a prompt, or as its mark, may be forged: a command of the shell can read the nonce
         elif (line.perhaps_submitted or (line.has_continued and line.is_empty)) and self._at_new_prompt():
             if line.is_empty or is_device:
                 line.clear()

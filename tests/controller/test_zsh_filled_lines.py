@@ -244,7 +244,8 @@ async def test_lines_typed_before_the_hooks_of_the_next_line_have_run_are_judged
 
 #: The hook of the line editor is announced with each prompt, and its report can be lost and restored.
 LOSES_REPORTS = """zle-line-init() { : }; zle -N zle-line-init
-lose() { functions[saved]=$functions[__ptyctl_line]; __ptyctl_line() { zle -F $__ptyctl_fd; exec {__ptyctl_fd}<&-; __ptyctl_fd=; } }
+lose() { functions[saved]=$functions[__ptyctl_line]
+__ptyctl_line() { zle -F $__ptyctl_fd; exec {__ptyctl_fd}<&-; __ptyctl_fd=; } }
 restore() { functions[__ptyctl_line]=$functions[saved]; }"""
 
 

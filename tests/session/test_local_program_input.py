@@ -231,6 +231,18 @@ async def test_line_for_a_program_without_a_line_editor_is_judged_behind_the_lin
     assert (await shell.refusal("'; rm x\n")).details["rules"] == ["removal"]
 
 
+@pytest.mark.parametrize(("program", "incomplete"), [("cat", False), ("bash", True)])
+async def test_prompt_follows_an_open_quote_only_if_a_program_has_read_it(
+    tmp_path: Path, program: str, incomplete: bool
+) -> None:
+    shell = await shell_in(tmp_path, programs="allow")
+    await write_to(shell.session, data=f"{program}\n")
+    shell.terminal.program, shell.terminal.is_canonical = (300, program), True
+    shell.terminal.feed(b"\r\n")
+    await write_to(shell.session, data="it's\n")
+    assert shell.session.gate.unfinished_line.incomplete is incomplete
+
+
 @pytest.mark.parametrize("is_read", [True, False])
 async def test_answer_to_a_question_for_a_password_waits_until_it_is_read(tmp_path: Path, is_read: bool) -> None:
     shell = await shell_in(tmp_path)

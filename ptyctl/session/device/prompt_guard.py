@@ -252,14 +252,18 @@ class PromptGuard:
             self._refuse_typed_since(inputs)
             typed.clear()
             return
-        if typed.empty and (
-            (returned and not self._may_continue(line))
-            if has_marks
-            else not terminal.expects_prompt or self._at_shell_prompt(line)
+        if (
+            typed.empty
+            and not typed.incomplete
+            and (
+                (returned and not self._may_continue(line))
+                if has_marks
+                else not terminal.expects_prompt or self._at_shell_prompt(line)
+            )
         ):
             typed.clear()
             return
-        reads_keys = typed.keys or typed.pasting  # zsh shows a paste at its end
+        reads_keys = typed.keys or typed.pasting or typed.incomplete  # zsh shows a paste at its end
         if returned and not reads_keys and typed.raw <= stream.shell_returned_raw and learned is not None and line == learned:
             typed.clear()  # a program read the keys, and the shell is back at its prompt
             return
@@ -329,7 +333,7 @@ class PromptGuard:
         return _RIGHT_PROMPT.sub("", line) if at_edge else line
 
     async def _line_is_known(self, marked: Callable[[], bool]) -> bool:
-        """Wait until zsh has reported what its hooks have put into the line. If it does not, an empty prompt has to be shown."""
+        """Wait until zsh has reported what its hooks put into the line; without a report, an empty prompt has to be shown."""
         stream = self._stream
         is_reported = await self._terminal.line_reported(SLOW_PROMPT_WAIT_S, lambda: stream.line_follows and marked())
         return is_reported or self._shows_empty_prompt()

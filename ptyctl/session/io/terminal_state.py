@@ -24,8 +24,8 @@ SETTLE_S = 0.15
 ANSWER_S = 0.02
 _UNLIMITED_COLUMNS = 1 << 30
 REPORT_LOST = (
-    "zsh has not reported what its hooks put into the line: written lines are unreadable, and are refused at once, until it does; "
-    "commands are run only if the screen shows an empty prompt"
+    "zsh has not reported what its hooks put into the line: until it does, written lines are unreadable and refused at once, "
+    "and commands are run only if the screen shows an empty prompt"
 )
 #: A line editor moves up to a row of its line, and down again: the cursor's line begins before the last line feed then.
 _CURSOR_UP = re.compile(rb"\x1b\[\d*A")
