@@ -47,6 +47,8 @@ ECHO_WAIT_S = 1.0
 SETTLE_WAIT_S = 5.0
 #: The longest wait for the line editor of a program that has shown its prompt (seconds).
 _EDITOR_WAIT_S = 1.0
+#: The longest wait for the text of a prompt that the shell has reported (seconds).
+PROMPT_WAIT_S = 1.0
 #: How often a line is read again because the screen has changed meanwhile.
 _READINGS = 3
 #: How often a text is judged because it goes to another place, or another policy is in force, than when its judgement began.
@@ -155,6 +157,8 @@ class Authorization:
         #: The program that gets the next keys and its wake-ups, as noted before they are sent, and those at the last Enter.
         self._reader: tuple[object, int | None] | None = None
         self._entered_by: tuple[object, int | None] | None = None
+        #: The output at the last mark of a prompt that has shown no text.
+        self._without_prompt_text = -1
         #: Whether another program than a shell certainly gets the line whose Enter is sent next.
         self._is_read_by_other = False
         #: What was typed since the last Enter, up to more than a password, and whether its echo is masked.
@@ -312,6 +316,30 @@ class Authorization:
         self._fills_next_line = fills_next_line(text)
 
     # Input that passes the gate
+
+    def awaits_prompt(self) -> bool:
+        """Return whether a shell has reported its prompt, and has not shown it yet: what is typed before is not edited."""
+        stream, unfinished = self._stream, self._unfinished
+        if not unfinished.empty or stream.shell_returned_raw < unfinished.entered_raw or not self._has_marks():
+            return False
+        if stream.command_begun or self._without_prompt_text == stream.shell_returned_raw:
+            return False
+        if self._terminal.last_line() or b"\n" in stream.read_raw(stream.shell_returned_raw, stream.raw_size):
+            return False
+        has_text = bool((self._terminal.prompt.learned or "").strip())
+        return has_text or BRACKETED_PASTE not in stream.terminal_modes
+
+    async def prompt_shown(self) -> None:
+        """Wait until the prompt is shown. One without text is waited for once."""
+        terminal, stream = self._terminal, self._stream
+        deadline = terminal.now() + PROMPT_WAIT_S
+        while self.awaits_prompt() and stream.ended is None:
+            if terminal.now() >= deadline:
+                self._without_prompt_text = stream.shell_returned_raw
+                return
+            await stream.wait(deadline)
+        while stream.ended is None and terminal.now() < deadline and not await terminal.nothing_more():
+            pass
 
     def sending(self, data: bytes) -> None:
         """Note the program that gets input which may submit a line: its wake-ups then show whether it has read the input."""

@@ -170,6 +170,14 @@ class Split(NamedTuple):
 class Inspector(Protocol):
     """Judges input of callers, except the commands of runs."""
 
+    def awaits_prompt(self) -> bool:
+        """Return whether a shell has reported its prompt, and has not shown it yet."""
+        ...
+
+    async def prompt_shown(self) -> None:
+        """Wait, for a limited time, until the shell has shown the prompt that it has reported."""
+        ...
+
     def sending(self, data: bytes) -> None:
         """Note the state of the far end before input is sent."""
         ...
@@ -420,6 +428,8 @@ class Gate:
         if writer.command:
             inspector.line_replaced()
             return None
+        if inspector.awaits_prompt():
+            await inspector.prompt_shown()
         if writer.judged or not inspector.is_judged(whole := data(), writer):
             return None
         cuts = self._cuts
