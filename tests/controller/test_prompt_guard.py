@@ -248,6 +248,24 @@ async def test_text_for_a_program_in_an_unmarked_shell_is_not_cleared(open_sessi
     assert caught.value.details == {"reason": "half_typed"}
 
 
+@pytest.mark.parametrize("command", [("bash", "--norc", "--noprofile"), ("zsh", "-f"), ("dash",)], ids=["bash", "zsh", "dash"])
+async def test_command_of_an_unmarked_shell_that_reads_gets_no_text_of_a_repeated_exec(
+    open_session: Open, command: tuple[str, ...]
+) -> None:
+    require_program(command[0], command[0])
+    shell = await open_session(command=command, shell_integration="off", env={"HISTFILE": "/dev/null"})
+    await execute(shell, cmd="true", task_id="a", timeout_ms=PATIENCE_MS)
+    await read(shell, cursor="0", until_idle_ms=200, timeout_ms=PATIENCE_MS)
+    begin = (await write(shell, "a", data="read answer\n")).next_cursor
+    await read(shell, cursor=begin, until_idle_ms=200, timeout_ms=PATIENCE_MS)
+    for _ in range(3):
+        with refused(ErrorCode.BUSY, "no prompt") as caught:
+            await execute(shell, cmd="echo hi", task_id="b", timeout_ms=PATIENCE_MS)
+        assert caught.value.details == {"reason": "no_prompt"}
+    await write(shell, "a", data="given\n")
+    assert (await execute_when_free(shell, cmd="echo $answer", task_id="b")).stdout == "given\n"
+
+
 async def test_exec_at_a_program_whose_first_prompt_is_late_waits_for_it(open_session: Open) -> None:
     program = "sleep 1.5; while printf 'dev1# ' && read line; do echo ran $line; done"
     device = await open_session(command=("python3", "-c", f"import os; os.execvp('sh', ['sh', '-c', {program!r}])"))

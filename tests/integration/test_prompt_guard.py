@@ -14,6 +14,7 @@ from ptyctl import LocalController
 from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
 from ptyctl.controller.settings import Settings
+from ptyctl.session.runs import strategy_selector
 from ptyctl.simulator import SimulatedSwitch
 from tests.controller.session_calls import PATIENCE_MS, execute, execute_when_free, read, refused, session, write
 from tests.integration.test_ssh_exec import Start
@@ -150,6 +151,23 @@ async def test_wrapped_text_on_sshd_in_a_fish_without_a_command_is_cleared(start
     reply = await execute_when_free(handle, cmd="echo hi", task_id="b")
     assert (reply.stdout, reply.exit_code) == ("hi\n", 0)
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["bash", "zsh", "dash"])
+async def test_program_that_a_user_runs_on_sshd_without_marks_gets_no_command(
+    start: Start, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = await start(*SHELLS[name], shell_integration="off")
+    await execute(handle, cmd="true", task_id="a", timeout_ms=PATIENCE_MS)
+    await write(handle, "a", data="cat\n")
+    for module, wait in ((strategy_selector, "FIRST_PROMPT_WAIT_S"), (strategy_selector, "FIRST_MARK_WAIT_S")):
+        monkeypatch.setattr(module, wait, 1.0)
+    for _ in range(2):
+        with refused(ErrorCode.BUSY, "no prompt") as caught:
+            await execute(handle, cmd="echo hi", task_id="b", timeout_ms=PATIENCE_MS)
+        assert caught.value.details == {"reason": "no_prompt"}
+    await write(handle, "a", key="ctrl_c")
+    assert (await execute_when_free(handle, cmd="echo hi", task_id="b")).stdout == "hi\n"
 
 
 @pytest.mark.parametrize("name", SHELLS)

@@ -69,13 +69,18 @@ class PromptGuard:
 
     async def wait_for_answer(self) -> None:
         """Wait until the far end has answered the line that a user entered last: until then an old prompt is shown."""
+        if self._typed.entered_raw >= 0:
+            await self._answer_received()
+            if self._typed.empty:
+                self._typed.answered()
+
+    async def _answer_received(self) -> None:
+        """Wait until output with a line feed has followed the line that a user entered last: at least its echo."""
         typed, stream = self._typed, self._stream
         if typed.entered_raw >= 0:
             await self._wait_until(
                 lambda: b"\n" in stream.read_raw(typed.entered_raw, stream.raw_size), ANSWER_WAIT_S, SETTLE_S
             )
-            if typed.empty:
-                typed.answered()
 
     @property
     def typed_ahead(self) -> bool:
@@ -240,7 +245,7 @@ class PromptGuard:
                 lambda: BRACKETED_PASTE in stream.terminal_modes and bool(terminal.last_line()), SETTLE_S, ANSWER_S
             )
         else:
-            await self.wait_for_answer()
+            await self._answer_received()  # what was entered may still run: only a prompt ends it
             if not typed.empty:  # for all echo and output: a prompt that follows Ctrl-C is a new one then
                 await self._wait_until(lambda: stream.raw_size > typed.raw, ANSWER_WAIT_S, SETTLE_S)
         if not terminal.expects_prompt and not typed.empty:

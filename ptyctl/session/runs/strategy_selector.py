@@ -92,13 +92,15 @@ class StrategySelector:
         self._without_prompt = False
         self._shell_program: tuple[int, str] | None = None
         self._entered_in_fish = False
+        #: Whether a user has entered a line in a known shell of another machine, and no shell has shown its prompt since.
+        self._line_runs_in_shell = False
 
     def new_incarnation(self, nonce: str, shell_nonce: str, integrated: bool) -> None:
         """Forget everything about the previous program."""
         self._nonce, self.shell_nonce, self._integrated = nonce, shell_nonce, integrated
         self._marks_lost, self._has_line_editor, self._first_prompt_awaited = False, True, False
         self._without_prompt = False
-        self._hooks_removed = self._entered_in_fish = False
+        self._hooks_removed = self._entered_in_fish = self._line_runs_in_shell = False
         self.shell = self._installed_in = self._shell_program = None
         self._defined_marker = None
         self._terminal.prompt.forget()
@@ -201,7 +203,7 @@ class StrategySelector:
                 self._notify(NO_PROMPT.format(self._idle_s))
 
     def _check_may_type_without_prompt(self, run: Run, guard: PromptGuard) -> None:
-        """No prompt was shown: refuse a question and a program that has printed nothing.
+        """No prompt was shown: refuse a question, a program that has printed nothing, and one that a user runs in a shell.
 
         Raises:
             PtyctlError: BUSY.
@@ -211,7 +213,8 @@ class StrategySelector:
         if QUESTION.matches(terminal.last_line()):
             raise guard.refusal("question")
         end_given = request is not None and (request.until_idle_ms is not None or request.until_regex is not None)
-        if terminal.stream.raw_size == terminal.stream.incarnation_raw and not end_given:
+        prints_nothing = terminal.stream.raw_size == terminal.stream.incarnation_raw
+        if (prints_nothing or self._line_runs_in_shell) and not end_given:
             raise guard.refusal("no_prompt")
 
     async def _marker(self, run: Run, writer: Writer) -> Marker | None:
@@ -227,6 +230,7 @@ class StrategySelector:
             return None
         if self.shell is None:
             self.shell = await self._find_shell(run, writer, forced=enabled is True)
+            self._line_runs_in_shell = self._line_runs_in_shell and self.shell is None
             if self.shell is not None and self.shell.marker is not None:
                 self._shell_program = self._terminal.foreground_program()
                 self._defined_marker = self.shell.marker if self.shell.defined else None
@@ -263,6 +267,7 @@ class StrategySelector:
         entered = terminal.unfinished_line.entered_raw >= 0
         if program != self._shell_program or (program is None and entered):
             marker = self.shell.marker if self.shell is not None and program is None else None
+            self._line_runs_in_shell = marker is not None and terminal.expects_prompt
             self._entered_in_fish = marker is not None and marker.dialect == "fish" and terminal.expects_prompt
             self.shell = self._defined_marker = None
 
