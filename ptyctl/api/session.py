@@ -257,6 +257,13 @@ class LastCommand(Reply):
     ts_end: int | None = None
 
 
+class GivenUp(Reply):
+    """Why a lost console is not reconnected automatically, also not by the next server. `at` is epoch ms."""
+
+    reason: str
+    at: int
+
+
 class SessionEntry(Reply):
     """One session in the reply of `list`. Times are epoch ms, sizes are bytes.
 
@@ -265,6 +272,7 @@ class SessionEntry(Reply):
         mode: None once the program has ended.
         terminal: its role in the terminal contract, if it has one.
         alarm: why the session's files cannot be written.
+        given_up: why a lost console is not reconnected automatically.
         waiting_for_input, pending_approvals, last_command: only with `details`.
         node: the other node of the fleet that has the session.
         unreachable_s: seconds since that node was last seen, if it is not reachable.
@@ -298,6 +306,7 @@ class SessionEntry(Reply):
     incarnation: int
     terminal: TerminalInfo | None = None
     alarm: str | None = None
+    given_up: GivenUp | None = None
     waiting_for_input: bool | None = None
     pending_approvals: int | None = None
     last_command: LastCommand | None = None
@@ -352,6 +361,7 @@ class SessionReply(Reply):
     observers: list[str] | None = None
     queue: list[str] | None = None
     exit_code: int | None = None
+    given_up: GivenUp | None = None
     limits: list[LimitUse] | None = None
     policy: str | None = None
     pending_approvals: int | None = None
@@ -435,6 +445,7 @@ class StatusReply(LockStateReply):
         observers: tasks that have read within the last minute.
         queue: tasks that wait for the lock, in order.
         exit_code: exit code of the session's program, once it has ended and the protocol transfers it.
+        given_up: why a lost console is not reconnected automatically.
         limits: the session's limits of which something is in use.
         policy: name of the policy in force; `pending_approvals` is the number of texts that wait for an approval.
     """
@@ -444,6 +455,7 @@ class StatusReply(LockStateReply):
     observers: list[str]
     queue: list[str]
     exit_code: int | None = None
+    given_up: GivenUp | None = None
     limits: list[LimitUse] | None = None
     policy: str | None = None
     pending_approvals: int | None = None

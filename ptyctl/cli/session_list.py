@@ -33,6 +33,9 @@ def print_sessions(*, include_ended: bool, as_json: bool) -> None:
         for entry in entries or []:
             if entry.get("alarm"):
                 print(replace_controls(f"{entry['session_id']}: {entry['alarm']}"), file=sys.stderr)
+            if entry.get("given_up"):
+                why = f"not reconnected automatically: {entry['given_up']['reason']}"
+                print(replace_controls(f"{entry['session_id']}: {why}"), file=sys.stderr)
     elif entries is not None:
         print("no session is open", file=sys.stderr)
 

@@ -30,7 +30,7 @@ from ptyctl.api.operator import (
 )
 from ptyctl.api.policy import PolicyReply, PolicyRequest
 from ptyctl.api.pty import PtyReplyBase, PtyRequest
-from ptyctl.api.session import SessionEntry, SessionReply, SessionRequest
+from ptyctl.api.session import GivenUp, SessionEntry, SessionReply, SessionRequest
 from ptyctl.audit.audit_files import AuditFiles, AuditTail
 from ptyctl.audit.audit_log import AuditLog
 from ptyctl.inventory import Inventory
@@ -222,6 +222,10 @@ class LocalController:
     async def placements(self) -> dict[str, DevicePlacement]:
         """Return the placement of each device of the inventory. Raises PtyctlError as `Inventory.devices`."""
         return await self._devices.placements()
+
+    async def given_up(self, device_id: str) -> GivenUp | None:
+        """Return why a console's last session here is not connected automatically, or None. Raises PtyctlError IO_ERROR."""
+        return await self._actions.given_up(device_id)
 
     def audit_tail(self) -> AuditTail:
         """Return a reader of new audit rows."""

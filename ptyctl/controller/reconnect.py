@@ -24,6 +24,14 @@ STABLE_S = 60.0
 _JITTER = 0.25
 
 
+def _is_permanent(error: PtyctlError) -> bool:
+    """Whether an attempt to connect fails again for the same reason, or should not be repeated: logins can lock an account.
+
+    A session whose console another process owns may have it back later, and a line that was lost during the login too.
+    """
+    return not error.retryable and error.code not in (ErrorCode.REMOTE_CLOSED, ErrorCode.SESSION_MOVED)
+
+
 @dataclass(slots=True)
 class _Series:
     """Attempts without a stable connection in between; times on the loop's clock."""
@@ -70,7 +78,7 @@ class ConsoleReconnector:
                 session = await self._registry.find_live(session_id)
             except PtyctlError:
                 continue  # another server holds it, or it cannot be read; the next open reports why
-            if session.state == "lost" and session.stream.ended is not None:
+            if session.state == "lost" and session.stream.ended is not None and session.given_up is None:
                 self._start(session, session.stream.ended)
 
     def _start(self, session: Session, reason: ChannelError) -> None:
@@ -78,7 +86,9 @@ class ConsoleReconnector:
             return  # closed by this side
         if isinstance(reason, ReceiverFailed):  # the device would show the same bytes again
             session.events.note("line_lost", reason=reason.message)
-            session.stop_reconnecting(reason.message)
+            session.stop_reconnecting(reason.message, for_good=True)
+            return
+        if session.given_up is not None:  # lost in an attempt of a caller, before its login was complete
             return
         session.begin_reconnecting(reason.message)
         if session in self._tasks:
@@ -117,10 +127,10 @@ class ConsoleReconnector:
         except PtyctlError as error:
             if session.state == "closed" or (session.reconnect is None and session.internal_error is not None):
                 return
-            if error.retryable or error.code is ErrorCode.REMOTE_CLOSED:  # REMOTE_CLOSED: lost again during the login
+            if error.retryable or error.code is ErrorCode.REMOTE_CLOSED:  # lost again during the login
                 session.begin_reconnecting(error.message)
             else:
-                session.stop_reconnecting(error.message)
+                session.stop_reconnecting(error.message, for_good=_is_permanent(error))
         else:
             series.connected_at = asyncio.get_running_loop().time()
 

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
+from ptyctl.api.session import GivenUp
 from ptyctl.session.io.errors import OPEN_FILE_LIMITS
-from ptyctl.session.session import Session
+from ptyctl.session.session import Session, read_given_up
 from ptyctl.session.spec import SPECS, Limits, Spec
 from ptyctl.session.transcript.recovery import TranscriptState, recover
 from transports.local import LocalChannel
@@ -87,11 +88,21 @@ class StoredSessions:
 
     async def of_device(self, device_id: str) -> str | None:
         """Return the id of a console's last session, or None if that was closed cleanly."""
+        session_id, _ = await self._last_of_device(device_id)
+        return session_id
+
+    async def given_up(self, device_id: str) -> GivenUp | None:
+        """Return why a console's last session is not connected automatically; see `Session.given_up`."""
+        _, meta = await self._last_of_device(device_id)
+        return read_given_up(meta)
+
+    async def _last_of_device(self, device_id: str) -> tuple[str | None, dict[str, Any]]:
+        """Return the id and meta.json of a console's last session, or None and nothing if that was closed cleanly."""
         for session_id in await self._find(device_id):
             stored_meta = await asyncio.to_thread(_load_meta, self._sessions / session_id)
             if stored_meta is not None:  # None: the folder was removed since it was indexed
-                return session_id if stored_meta.get("state") != "closed" else None
-        return None
+                return (session_id, stored_meta) if stored_meta.get("state") != "closed" else (None, {})
+        return None, {}
 
     async def of_conversation(self, conversation_id: str, client_id: str) -> list[str]:
         """Return the ids of a conversation's sessions, newest first."""

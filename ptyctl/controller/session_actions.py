@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from ptyctl.api.config import ConfigReply, ConfigRequest
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid, unsupported
 from ptyctl.api.io import MAX_WAIT_MS
-from ptyctl.api.session import DEFAULT_LOCK_TTL_MS, Capabilities, Pace, SessionReply, SessionRequest
+from ptyctl.api.session import DEFAULT_LOCK_TTL_MS, Capabilities, GivenUp, Pace, SessionReply, SessionRequest
 from ptyctl.core.lease import Lease
 from ptyctl.platforms import Platforms
 from ptyctl.session.activity import caller
@@ -26,6 +26,8 @@ from .registry import SessionRegistry
 from .session_factory import Opening, SessionFactory
 
 _PROTOCOLS = ("local", "ssh", "telnet")
+#: Errors with which the far end, or its host key, refuses a login.
+_REFUSALS = (ErrorCode.AUTH_FAILED, ErrorCode.HOSTKEY_MISMATCH)
 #: Number of failed attempts that are remembered after their callers were answered.
 _MAX_FAILURES = 256
 
@@ -66,6 +68,12 @@ class SessionActions:
         """Serve one request. Raises PtyctlError as the action does."""
         return await self._actions[request.action](request)
 
+    async def given_up(self, device_id: str) -> GivenUp | None:
+        """Return why the last session of a console is not connected automatically, or None if it may be."""
+        if (live := self._registry.console(device_id)) is not None:
+            return live.given_up
+        return await self._stored.given_up(device_id)
+
     async def _close(self, request: SessionRequest) -> SessionReply:
         session = await self._registry.find(request.session_id, hold=True)
         left = await termination.close(session, bool(request.force), request.task_id)
@@ -79,7 +87,7 @@ class SessionActions:
         session = await self._find_opened(request.session_id or "")
         reply = _lock_reply(session, request, session.lease())
         reply.state, reply.mode, reply.observers = self._registry.state(session), session.mode, session.observers()
-        reply.exit_code = session.terminal.exit_code()
+        reply.exit_code, reply.given_up = session.terminal.exit_code(), session.given_up
         reply.queue = [owner.task_id for owner in session.lock_queue()]
         reply.limits = [use for use in session.limits_in_use() if use.in_use] or None
         reply.policy, reply.pending_approvals = (
@@ -89,7 +97,7 @@ class SessionActions:
         if session.reconnect is not None:
             reply.message = session.reconnect.describe(asyncio.get_running_loop().time())
         elif reply.state == "lost":
-            reply.message = session.internal_error
+            reply.message = session.given_up.reason if session.given_up is not None else session.internal_error
         if reply.state == "opening":
             reply.message = "the connection or the login is in progress"
         return reply
@@ -215,11 +223,24 @@ class SessionActions:
             )
         if is_dead:
             opening.session = session
-            await self._factory.reconnect(session, destination)
+            await self._reconnect(session, destination)
         end, existing = session.stream.spool_end, session.session_id
         return _open_reply(
             session, request, session.lease(), next_cursor=end, existing_session_id=existing, lock_acquired=False
         )
+
+    async def _reconnect(self, session: Session, destination: Destination) -> None:
+        """Connect a lost console for a caller. Automatic attempts would be refused as this one: none follows.
+
+        Raises:
+            PtyctlError: as `SessionFactory.reconnect`.
+        """
+        try:
+            await self._factory.reconnect(session, destination)
+        except PtyctlError as error:
+            if error.code in _REFUSALS and session.state != "closed":
+                session.stop_reconnecting(error.message, for_good=True)
+            raise
 
 
 def capabilities(platforms: Iterable[str]) -> Capabilities:

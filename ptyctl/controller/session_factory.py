@@ -219,6 +219,7 @@ class SessionFactory:
             if session.channel is not None:
                 await session.channel.close(force=True)
             raise
+        session.login_succeeded()
         session.usage.watch()
 
     async def _wait_turn(self) -> None:

@@ -182,7 +182,7 @@ class FleetNode:
             self.ownership.admit_only(self._belongs_here)
             self._start(self._repeat_now(self.others.check, HUB_CHECK_S))
         self.drain = Drain(self._node, self.claims, self.ownership, self.nodes, local.placements, fleet.open_on)
-        self._standby = Standby(self._node, self.claimed, self.nodes, local.placements, own.session)
+        self._standby = Standby(self._node, self.claimed, self.nodes, local.placements, local.given_up, own.session)
         actions = {"drain": self._drain, "undrain": self._undrain}
         verifier = RequestVerifier(self._ca, self._site, self._node)
         self._control = ControlListener(self._client, control_subject(self._site, self._node), verifier, actions)

@@ -8,7 +8,7 @@ import math
 from collections.abc import Awaitable, Callable, Mapping
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.api.session import SessionReply, SessionRequest
+from ptyctl.api.session import GivenUp, SessionReply, SessionRequest
 from ptyctl.controller.devices import DevicePlacement
 
 from .boot_clock import boot_time
@@ -31,6 +31,8 @@ _MAY_SUCCEED = (ErrorCode.SESSION_MOVED, ErrorCode.CLAIM_LOST, ErrorCode.REMOTE_
 
 #: Returns the devices of the inventory. Raises PtyctlError.
 Placements = Callable[[], Awaitable[Mapping[str, DevicePlacement]]]
+#: Returns why a console's last session on this node is not connected automatically, by its device_id. Raises PtyctlError.
+GivenUpHere = Callable[[str], Awaitable[GivenUp | None]]
 #: Opens a device on this node.
 OpenHere = Callable[[SessionRequest], Awaitable[SessionReply]]
 
@@ -48,6 +50,7 @@ class Standby:
         claimed: ClaimDirectory,
         nodes: NodeDirectory,
         placements: Placements,
+        given_up: GivenUpHere,
         open_here: OpenHere,
         now: Callable[[], float] = boot_time,
     ) -> None:
@@ -55,6 +58,7 @@ class Standby:
         self._claimed = claimed
         self._nodes = nodes
         self._placements = placements
+        self._given_up = given_up
         self._open_here = open_here
         self._now = now
         self._devices: dict[str, DevicePlacement] = {}
@@ -75,7 +79,7 @@ class Standby:
             assert device.device_id is not None
             self._note(name, device.device_id, now)
             if name in self._wanted and name not in self._attempts and self._is_due(name, device, now):
-                attempt = asyncio.create_task(self._take(name), name=f"standby for {name}")
+                attempt = asyncio.create_task(self._take(name, device.device_id), name=f"standby for {name}")
                 self._attempts[name] = attempt
                 attempt.add_done_callback(lambda done, name=name: self._attempts.pop(name))  # type: ignore[misc]
 
@@ -119,10 +123,16 @@ class Standby:
             return False
         return now >= max(expired_at + STEP_S * order.index(self._node), self._retry_at.get(name, float("-inf")))
 
-    async def _take(self, name: str) -> None:
-        """Open a console. One that refuses this node is not tried again: more logins could lock an account."""
+    async def _take(self, name: str, device_id: str) -> None:
+        """Open a console. One that refuses, or has refused, this node is not tried again: more logins could lock an account."""
         delay_s = RETRY_S
         try:
+            _, before = self._wanted[name]
+            # a node that had the console later has logged in: what this one met before is out of date
+            if before == self._node and (given_up := await self._given_up(device_id)) is not None:
+                _LOG.warning("a standby console was given up earlier", extra={"device": name, "why": given_up.reason})
+                delay_s = math.inf
+                return
             await self._open_here(SessionRequest(action="open", device=name))
         except PtyctlError as error:
             _LOG.warning("a standby console was not taken", extra={"device": name, "why": error.message})

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from ptyctl.api.blocks import Block
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, unsupported
-from ptyctl.api.session import Expect, LastCommand, LimitUse, Pace, SessionEntry
+from ptyctl.api.session import Expect, GivenUp, LastCommand, LimitUse, Pace, SessionEntry
 from ptyctl.core.lease import Lease, LeaseEnd, Leases, Owner
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.shells import shell_dialect
@@ -125,6 +125,7 @@ class Session:
         signal: wakes waiters when the state, the size or the lock changes, or an event is published.
         held: whether this process owns the session's files.
         reconnect: the status while the line is lost and reconnected; otherwise None.
+        given_up: why no automatic attempt to connect follows, also in the next process, or None. A login that succeeds ends it.
     """
 
     def __init__(
@@ -148,6 +149,7 @@ class Session:
         self.created_at = int(time.time() * 1000)
         self.held = True
         self.reconnect: ReconnectStatus | None = None
+        self.given_up: GivenUp | None = None
         self.shell_nonce = new_nonce()
         self._nonce_file: Path | None = None
         self.leases = Leases(self._store_lease, self._lease_granted, self._lease_ended)
@@ -160,7 +162,7 @@ class Session:
         #: How long a byte of input may be under way to a console that another process can take over (seconds).
         self._delivery_s: float | None = None
         #: Why the line was closed although the session was in use; None while it is connected.
-        self._given_up: str | None = None
+        self._line_closed_why: str | None = None
         self.stream = OutputStream(
             folder,
             limits.window_bytes,
@@ -295,7 +297,7 @@ class Session:
             await channel.close(force=True)
             self.open_channel()
         if self.stream.ended is None:
-            self.reconnect = self._given_up = None
+            self.reconnect = self._line_closed_why = None
             self._enter("opened")
             self._reapply_size()
         self.write_meta()
@@ -376,14 +378,26 @@ class Session:
         if self.reconnect is not None:
             self.reconnect = replace(self.reconnect, next_attempt=at)
 
-    def stop_reconnecting(self, why: str) -> None:
-        """End the series of reconnection attempts."""
+    def stop_reconnecting(self, why: str, *, for_good: bool = False) -> None:
+        """End the series of reconnection attempts.
+
+        Args:
+            for_good: whether the next process does not begin another series either; see `given_up`.
+        """
         self.reconnect = None
+        if for_good:
+            self.given_up = GivenUp(reason=why, at=int(time.time() * 1000))
         if self.state == "reconnecting":
             self._enter("broke")
         self.notices.post(f"reconnecting has ended: {why}")
         self.events.note("reconnecting_given_up", reason=why)
         self.write_meta()
+
+    def login_succeeded(self) -> None:
+        """The session is connected and its login is complete: it is reconnected again when its line is lost."""
+        if self.given_up is not None:
+            self.given_up = None
+            self.write_meta()
 
     def set_ownership_check(self, check: Callable[[], None], delivery_s: float) -> None:
         """Check before each byte of input that this process owns the console. `check` raises PtyctlError if it does not.
@@ -406,7 +420,7 @@ class Session:
 
     async def give_up_line(self, why: str) -> None:
         """Close the line of a console that another process may own now; the session stays readable and is not reconnected."""
-        self.reconnect, self._given_up = None, why
+        self.reconnect, self._line_closed_why = None, why
         self.notices.post(why)
         self.events.note("line_given_up", reason=why)
         if self.channel is not None:
@@ -439,8 +453,10 @@ class Session:
     def far_end_gone(self) -> PtyctlError:
         """Return the error of every call but reads on a session whose far end is gone, and that is not reconnected."""
         why = self.stream.ended.message if self.stream.ended is not None else f"it is {self.state}"
-        if self._given_up is not None:
-            why = self._given_up
+        if self.given_up is not None:
+            why = self.given_up.reason
+        if self._line_closed_why is not None:
+            why = self._line_closed_why
         return PtyctlError(
             ErrorCode.REMOTE_CLOSED,
             f"the far end of session {self.session_id} is gone: {why}",
@@ -674,6 +690,7 @@ class Session:
         self.created_at, self.usage.last_activity_at = meta["created_at"], meta["last_activity_at"]
         self.cols, self.rows = meta["pty"]["cols"], meta["pty"]["rows"]
         self.gate.restore(meta["bytes_sent"])
+        self.given_up = read_given_up(meta)
         lease = None
         if "lock_holder" in meta:
             expires_at = stored_deadline(float(meta["lock_until"]), meta["lock_clock"], meta["lock_expires_at"])
@@ -778,6 +795,7 @@ class Session:
             spool_size=self.stream.spool_end,
             disk_bytes=self.stream.disk_bytes(),
             incarnation=self.incarnation,
+            given_up=self.given_up,
         )
 
     def _meta(self, lease: Lease | None) -> dict[str, Any]:
@@ -843,6 +861,16 @@ class Session:
 
     def _close_as_idle(self) -> None:
         self._begin_close(False, "idle_timeout_ms passed without use")
+
+
+def read_given_up(meta: Mapping[str, Any]) -> GivenUp | None:
+    """Return `Session.given_up` from the content of meta.json. What is not readable counts: no login follows by itself."""
+    if "given_up" not in meta:
+        return None
+    try:
+        return GivenUp.model_validate(meta["given_up"])
+    except ValueError:
+        return GivenUp(reason="meta.json does not hold why", at=0)
 
 
 def _last_command(block: Block) -> LastCommand:

@@ -7,8 +7,11 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 from fixtures.daemons import daemon_pid, end_daemon
 from ptyctl.api.session import SessionEntry
+from ptyctl.cli import session_list
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.cli.command_line import is_one_line, lock_as, open_local, ptyctl
 
@@ -87,3 +90,15 @@ def test_empty_session_name_matches_no_session(runtime_dir: RuntimeDir) -> None:
     for command in (("close", ""), ("exec", "", "--", "exit"), ("export", "", "--text")):
         assert ptyctl(*command).code in (3, 103)
     assert ptyctl("exec", session, "--", "true").code == 0
+
+
+def test_sessions_prints_why_a_console_is_not_reconnected(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry = {"session_id": "s-1", "state": "lost", "last_activity_at": 0, "disk_bytes": 0}
+    given_up = {"reason": "the login was refused\x1b[2J", "at": 0}
+    monkeypatch.setattr(session_list, "_open_sessions", lambda: [entry | {"given_up": given_up}])
+    session_list.print_sessions(include_ended=False, as_json=False)
+    error = capsys.readouterr().err
+    assert "s-1: not reconnected automatically: the login was refused" in error
+    assert "\x1b" not in error

@@ -9,7 +9,7 @@ import pytest
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.handle import SessionHandle
-from ptyctl.api.session import SessionRequest
+from ptyctl.api.session import GivenUp, SessionRequest
 from ptyctl.controller.devices import DevicePlacement
 from ptyctl.fleet.claim import Claim
 from ptyctl.fleet.console_claims import ClaimDirectory
@@ -99,6 +99,7 @@ class StandbyNode:
         self.claimed = ClaimDirectory(self.bucket, lambda: self.bucket.now)  # type: ignore[arg-type]
         self.opened: list[str | None] = []
         self.failure: ErrorCode | None = None
+        self.given_up: GivenUp | None = None
 
         async def placements() -> dict[str, DevicePlacement]:
             return {"rack": DevicePlacement("rack", (), standby=True), "other": DevicePlacement("other")}
@@ -108,8 +109,11 @@ class StandbyNode:
             if self.failure is not None:
                 raise PtyctlError(self.failure, "refused")
 
-        nodes = Nodes(*up)
-        self.standby = Standby("b", self.claimed, nodes, placements, open_here, lambda: self.bucket.now)  # type: ignore[arg-type]
+        async def given_up(device_id: str) -> GivenUp | None:
+            return self.given_up if device_id == "rack" else None
+
+        now, nodes = lambda: self.bucket.now, Nodes(*up)
+        self.standby = Standby("b", self.claimed, nodes, placements, given_up, open_here, now)  # type: ignore[arg-type]
 
     async def claim(self, node: str, device: str = "rack") -> None:
         await self.bucket.put(device, Claim(node, "s", claim_id=node).encode())
@@ -173,3 +177,18 @@ async def test_standby_does_not_try_a_refused_login_again() -> None:
     node.claimed._receive("rack", None)
     assert await node.after(RETRY_S) == 1
     assert await node.after(3600) == 1
+
+
+async def test_standby_does_not_open_a_console_that_this_node_has_given_up() -> None:
+    """The node was killed after a refused login, before it released the console."""
+    node = StandbyNode("b")
+    node.given_up = GivenUp(reason="the login was refused", at=0)
+    await node.claim("b")
+    assert await node.after(3600) == 0
+
+
+async def test_standby_opens_a_given_up_console_that_another_node_has_owned_since() -> None:
+    node = StandbyNode("b")
+    node.given_up = GivenUp(reason="the login was refused", at=0)
+    await node.claim("c")
+    assert await node.after(15) == 1

@@ -60,7 +60,7 @@ function reasons(session) {
     count > 0 && [count === 1 ? "approval" : `${count} approvals`, "warn", `/approvals?session=${encodeURIComponent(id)}`],
     !!session.waiting_for_input && ["asks a question", "warn"],
     session.unreachable_s != null && ["node not reachable", "bad"],
-    session.state === "lost" && ["connection lost", "bad"],
+    session.state === "lost" && [session.given_up ? `connection lost: ${session.given_up.reason}` : "connection lost", "bad"],
     !!session.alarm && [`not recorded: ${session.alarm}`, "bad"],
     !!isIdle && ["idle lock", "warn"],
   ];

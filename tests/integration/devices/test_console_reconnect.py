@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,10 @@ from ptyctl.api.session import SessionEntry
 from ptyctl.controller import reconnect
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.publisher import Publisher
+from ptyctl.session.session import Session
 from ptyctl.simulator import SimulatedSwitch
 from tests.controller.session_calls import PATIENCE_MS, refused, session
-from tests.integration.devices.switch_inventory import SwitchInventory
+from tests.integration.devices.switch_inventory import PASSWORD, SwitchInventory
 
 pytestmark = pytest.mark.waits
 
@@ -254,20 +256,123 @@ async def test_session_without_console_stays_lost(controller: LocalController, i
     assert await wait_for_state(controller, one.session_id, "lost", "reconnecting") == "lost"
 
 
+async def kill(server: LocalController, session_id: str) -> None:
+    """End a server's hold on a session, as a kill does: it does not react, and writes nothing more."""
+    killed = await server._registry.find(session_id)
+    killed.flush()
+    killed._publisher = Publisher()
+    if killed.channel is not None:
+        await killed.channel.close(force=True)
+    killed.release_files()
+
+
+def stored_meta(inventory: SwitchInventory, session_id: str) -> dict[str, Any]:
+    meta: dict[str, Any] = json.loads((inventory.folder / "state" / "sessions" / session_id / "meta.json").read_text())
+    return meta
+
+
+async def restored(server: LocalController, session_id: str) -> Session:
+    """Return the session after a persistent server has decided which consoles it reconnects."""
+    assert server._reconnector._restoring is not None
+    await server._reconnector._restoring
+    return await server._registry.find(session_id)
+
+
 async def test_restarted_server_reconnects_consoles_of_inventory(inventory: SwitchInventory, relay: Relay) -> None:
     """The first server is killed; the second one reads the session from disk and fetches the credentials again."""
     first = LocalController(inventory.settings())
     one = await open_console(first)
-    killed = await first._registry.find(one.session_id)
-    killed.flush()
-    killed._publisher = Publisher()  # the killed server does not react
-    assert killed.channel is not None
-    await killed.channel.close(force=True)
-    killed.release_files()
-    meta = json.loads((inventory.folder / "state" / "sessions" / one.session_id / "meta.json").read_text())
+    await kill(first, one.session_id)
+    meta = stored_meta(inventory, one.session_id)
     assert (meta["spec"]["device"], meta["state"]) == ("sw-console", "lost")
     async with LocalController(inventory.settings(), persistent=True) as second:
-        assert second._reconnector._restoring is not None
-        await second._reconnector._restoring
+        await restored(second, one.session_id)
         await wait_for_state(second, one.session_id, "open")
         assert ((await only_entry(second)).incarnation, (await only_entry(second)).lock_holder) == (2, "t")
+
+
+async def refuse_credentials(controller: LocalController, inventory: SwitchInventory, one: SessionHandle) -> None:
+    """Lose the line of a console whose password has changed, and wait until the login was refused."""
+    inventory.write_secret("password", "not-the-one")
+    inventory.relay.reset()
+    await wait_for_state(controller, one.session_id, "lost")
+    await asyncio.gather(*controller._reconnector._tasks.values())
+
+
+async def test_restarted_server_does_not_repeat_refused_login(
+    inventory: SwitchInventory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One more login of each restart could lock the account."""
+    monkeypatch.setattr(reconnect, "FIRST_DELAY_S", 0.01)
+    first = LocalController(inventory.settings())
+    one = await open_console(first)
+    await refuse_credentials(first, inventory, one)
+    await kill(first, one.session_id)
+    reason = stored_meta(inventory, one.session_id)["given_up"]["reason"]
+    assert "refused" in reason
+    assert "not-the-one" not in reason
+    async with LocalController(inventory.settings(), persistent=True) as second:
+        found = await restored(second, one.session_id)
+        assert (found.state, found.reconnect, found.incarnation) == ("lost", None, 2)
+        entry, status = await only_entry(second), await session(second, "status", session_id=one.session_id)
+        assert entry.given_up is not None
+        assert (entry.given_up.reason, status.given_up, status.message) == (reason, entry.given_up, reason)
+        assert await second.given_up("sw-console") == entry.given_up
+        with refused(ErrorCode.REMOTE_CLOSED, reason):
+            await SessionHandle(second, one.session_id, "t").write("x")
+        inventory.write_secret("password", PASSWORD)
+        again = await SessionHandle.open(second, device="sw-console")  # a person may try again
+        assert (again.session_id, again.opened.state) == (one.session_id, "open")
+        assert ((await only_entry(second)).given_up, "given_up" in stored_meta(inventory, one.session_id)) == (None, False)
+
+
+async def test_restarted_server_leaves_console_with_internal_error_lost(
+    inventory: SwitchInventory, fail_output: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = LocalController(inventory.settings())
+    one = await open_console(first)
+    fail_output()
+    with refused(ErrorCode.REMOTE_CLOSED, "internal error"):
+        await one.exec("show version")
+    await wait_for_internal_error(first, one, incarnation=1)
+    await kill(first, one.session_id)
+    monkeypatch.undo()
+    async with LocalController(inventory.settings(), persistent=True) as second:
+        found = await restored(second, one.session_id)
+        assert (found.state, found.reconnect, found.incarnation) == ("lost", None, 1)
+        assert "internal error" in ((await session(second, "status", session_id=one.session_id)).message or "")
+
+
+async def test_open_that_is_refused_ends_automatic_attempts(
+    controller: LocalController, inventory: SwitchInventory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconnect, "FIRST_DELAY_S", 3600.0)
+    one = await open_console(controller)
+    inventory.write_secret("password", "not-the-one")
+    inventory.relay.reset()
+    await wait_for_state(controller, one.session_id, "reconnecting")
+    with refused(ErrorCode.AUTH_FAILED):
+        await session(controller, "open", device="sw-console")
+    await asyncio.gather(*controller._reconnector._tasks.values())
+    assert (await one.status()).state == "lost"
+    assert "given_up" in stored_meta(inventory, one.session_id)
+
+
+async def test_open_of_given_up_console_that_is_not_reached_keeps_it_given_up(
+    controller: LocalController, inventory: SwitchInventory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconnect, "FIRST_DELAY_S", 0.01)
+    one = await open_console(controller)
+    await refuse_credentials(controller, inventory, one)
+    inventory.write_devices(telnet=1)
+    with refused(ErrorCode.CONNECT_FAILED):
+        await session(controller, "open", device="sw-console")
+    assert "refused" in stored_meta(inventory, one.session_id)["given_up"]["reason"]
+    assert not controller._reconnector._tasks
+
+
+async def test_end_of_time_limit_and_other_owner_are_no_reason_for_next_server() -> None:
+    """Only what another login would meet again is stored."""
+    errors = {code: reconnect._is_permanent(PtyctlError(code, "")) for code in ErrorCode}
+    assert [code for code in (ErrorCode.AUTH_FAILED, ErrorCode.HOSTKEY_MISMATCH, ErrorCode.NOT_FOUND) if not errors[code]] == []
+    assert [code for code in (ErrorCode.SESSION_MOVED, ErrorCode.CLAIM_LOST, ErrorCode.CONNECT_FAILED) if errors[code]] == []
