@@ -4,28 +4,19 @@ on request."""
 from __future__ import annotations
 
 import os
-import re
 import time
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from ptyctl.api.blocks import Block
-from ptyctl.core.marks import OSC_NUMBER, MarkReader, PlacedMark
-from ptyctl.core.normaliser import Normaliser
-from ptyctl.core.renderer import EXAMINED_LINE_BYTES
 from ptyctl.files import FILE_MODE
 
+from .block_marks import BlockMarksReader
 from .jsonl import count_rows, read_rows_backwards
 from .raw_log import RawLog
 
 #: Bytes copied per system call, which then takes a few milliseconds.
 _COPY_BYTES = 8 * 1024 * 1024
-#: A command's begin mark follows its echo; it is searched for within this distance of the block's begin.
-_ECHO_BYTES = 1 << 20
-#: The search for a mark reads output.raw in pieces of this size, which overlap by the longest mark.
-_SEARCH_BYTES = 1 << 20
-_MARK_BYTES = 256
 _SERVER_ENDED = "the server ended while it ran"
 
 
@@ -78,47 +69,37 @@ def read_blocks(folder: Path) -> list[Block]:
 
 
 def end_open_blocks(
-    folder: Path, rows: list[Block], raw: RawLog, spool_end: int, nonces: Iterable[str], running: Block | None = None
+    folder: Path, rows: list[Block], raw: RawLog, spool_end: int, marks: BlockMarksReader, running: Block | None = None
 ) -> list[Block]:
     """Append a row for the end of each block without one, except `running`. Return all rows.
 
     A block is `completed` if its end mark is in output.raw: the server died before it wrote the row. Otherwise it is
-    `cancelled`. `nonces` are the nonces of the last incarnation's marks.
+    `cancelled`. `marks` reads the marks of the last incarnation.
     """
     latest = {block.block_id: block for block in rows}
     unfinished = [block for block in latest.values() if block.ts_end is None and block is not running]
-    ended = [_completed(block, raw, nonces) or _cancelled(block, raw, spool_end, nonces) for block in unfinished]
+    ended = [_completed(block, marks) or _cancelled(block, raw, spool_end, marks) for block in unfinished]
     if ended:
         with (folder / "blocks.jsonl").open("ab") as file:
             file.writelines(block.json_bytes() + b"\n" for block in ended)
     return rows + ended
 
 
-def find_running_block(rows: list[Block], raw: RawLog, nonce: str) -> OpenBlock | None:
+def find_running_block(rows: list[Block], marks: BlockMarksReader) -> OpenBlock | None:
     """Return the last block without an end if its command still runs in a program that outlived its server.
 
     Runs that were declined meanwhile may follow it. Without an end in blocks.jsonl, a block has ended if a prompt mark of
-    `nonce` follows its begin in output.raw. The prompt that a new shell shows before it begins the command does not count.
+    the shell follows its begin in output.raw. The prompt that a new shell shows before it begins the command does not count.
     """
     unfinished = [block for block in {block.block_id: block for block in rows}.values() if block.ts_end is None]
     if not unfinished:
         return None
     block = unfinished[-1]
-    if _contains_mark(raw, block.raw_begin, (nonce,), b"P"):
-        begin, _, prompt = _find_marks(block, raw, (nonce,))
-        if begin is None or prompt is not None:
-            return None
-    return OpenBlock(block, *find_output_begin(block, raw, (nonce,)))
-
-
-def find_output_begin(block: Block, raw: RawLog, nonces: Iterable[str]) -> tuple[int, int] | tuple[None, None]:
-    """Return the offsets in output.raw and in the spool at which a block's output begins, or None without a begin mark.
-
-    The last of several begin marks counts.
-    """
-    end = min(raw.persisted_size, block.raw_begin + _ECHO_BYTES)
-    begins = [placed for placed in _read_marks(block, raw, end, nonces) if placed.mark.kind == "begin"]
-    return (begins[-1].raw_end, begins[-1].spool_end) if begins else (None, None)
+    found = marks.of_shell(block)
+    if found.prompt is not None or (found.begin is None and found.shown):
+        return None
+    begin = found.output_begin
+    return OpenBlock(block, *((begin.raw_end, begin.spool_end) if begin is not None else (None, None)))
 
 
 def is_discarded(block: Block) -> bool:
@@ -177,63 +158,14 @@ def read_event_log_position(folder: Path) -> EventLogPosition:
     return EventLogPosition(count)
 
 
-def _contains_mark(raw: RawLog, begin: int, nonces: Iterable[str], kinds: bytes, end: int | None = None) -> bool:
-    """Return whether a mark of one of the kinds, a class of letters, is between two offsets; by default up to the end."""
-    end = raw.persisted_size if end is None else end
-    source = b"|".join(nonce.encode() for nonce in nonces)
-    mark = re.compile(rb"\x1b\]%b;(?:%b);[0-9]+;[%b][^\x07\x1b]*(?:\x07|\x1b\\)" % (OSC_NUMBER, source, kinds))
-    return any(
-        mark.search(raw.read(max(at - _MARK_BYTES, begin), min(at + _SEARCH_BYTES, end)))
-        for at in range(begin, end, _SEARCH_BYTES)
-    )
-
-
-def _read_marks(block: Block, raw: RawLog, end: int, nonces: Iterable[str]) -> Iterator[PlacedMark]:
-    """Yield the marks in a block's output up to `end`.
-
-    Reading starts at the begin of the command's line: the normaliser may have held back a CR there.
-    """
-    line = raw.read(max(block.raw_begin - EXAMINED_LINE_BYTES, 0), block.raw_begin).rpartition(b"\n")[2]
-    reader = Normaliser(block.raw_begin - len(line), 0, MarkReader(*nonces))
-    reader.feed(line)
-    reader.spool = block.spool_begin
-    reader.marks.clear()
-    for at in range(block.raw_begin, end, _SEARCH_BYTES):
-        reader.feed(raw.read(at, min(at + _SEARCH_BYTES, end)))
-        yield from reader.marks
-        reader.marks.clear()
-
-
-def _find_marks(
-    block: Block, raw: RawLog, nonces: Iterable[str]
-) -> tuple[PlacedMark | None, PlacedMark | None, PlacedMark | None]:
-    """Return the marks of a block's begin and end, and of the prompt that follows it; None for each that is not there."""
-    begin = end = None
-    shown: list[PlacedMark] = []
-    for placed in _read_marks(block, raw, raw.persisted_size, nonces):
-        if placed.mark.kind == "begin":
-            begin = begin or placed
-        elif placed.mark.kind == "end":
-            end = end or (placed if begin else None)
-        elif placed.mark.kind == "line":
-            continue
-        elif begin is not None:
-            return begin, end, placed
-        elif len(shown) < 2:
-            shown.append(placed)
-    if begin is not None:
-        return begin, end, None
-    # A command may be typed before the shell shows its prompt, which then is not the end of the command.
-    at_prompt = _contains_mark(raw, max(block.raw_begin - EXAMINED_LINE_BYTES, 0), nonces, b"P", block.raw_begin)
-    after = shown if at_prompt else shown[1:]
-    return None, None, after[0] if after else None
-
-
-def _completed(block: Block, raw: RawLog, nonces: Iterable[str]) -> Block | None:
+def _completed(block: Block, marks: BlockMarksReader) -> Block | None:
     """Return the block with its end, or None if no mark in output.raw gives one: an end mark, or the next prompt."""
-    if not _contains_mark(raw, block.raw_begin, nonces, b"EP"):
-        return None
-    begin, end, prompt = _find_marks(block, raw, nonces)
+    found = marks.of_block(block)
+    begin, end, prompt = found.begin, found.end, found.prompt
+    if begin is None and found.shown:
+        # A command may be typed before the shell shows its prompt, which then is not the end of the command.
+        after = found.shown if marks.follows_prompt(block) else found.shown[1:]
+        prompt = after[0] if after else None
     last = end or prompt
     if last is None:
         return None
@@ -250,10 +182,9 @@ def _completed(block: Block, raw: RawLog, nonces: Iterable[str]) -> Block | None
     )
 
 
-def _cancelled(block: Block, raw: RawLog, spool_end: int, nonces: Iterable[str]) -> Block:
-    raw_begin, spool_begin = find_output_begin(block, raw, nonces)
-    if raw_begin is not None and spool_begin is not None:
-        block = block.model_copy(update={"raw_begin": raw_begin, "spool_begin": spool_begin})
+def _cancelled(block: Block, raw: RawLog, spool_end: int, marks: BlockMarksReader) -> Block:
+    if (begin := marks.of_block(block).output_begin) is not None:
+        block = block.model_copy(update={"raw_begin": begin.raw_end, "spool_begin": begin.spool_end})
     return block.model_copy(
         update={
             "ts_end": int(time.time() * 1000),

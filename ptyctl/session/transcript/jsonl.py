@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +39,38 @@ def count_rows(path: Path) -> int:
     return sum(lines.count(b"\n") for lines in _read_whole_lines(path))
 
 
-def read_rows_backwards(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield each row with its offset, the last row first."""
+def end_of_rows(path: Path, precedes: Callable[[dict[str, Any]], bool]) -> int:
+    """Return the offset at which the rows end for which `precedes` is true. In the file these come before all others.
+
+    Reads few rows, by bisection. Those that cannot be read count as preceding ones.
+    """
+    if not path.exists():
+        return 0
+    with path.open("rb") as file:
+        low, high = 0, file.seek(0, os.SEEK_END)
+        while low < high:
+            middle = (low + high) // 2
+            file.seek(max(middle - 1, 0))
+            if middle:
+                file.readline()  # the rest of a row that begins before, or its newline alone
+            if (begin := file.tell()) >= high:
+                high = middle
+                continue
+            row = _parse_row(file.readline())
+            if row is None or precedes(row):
+                low = file.tell()
+            else:
+                high = min(middle, begin)
+    return low
+
+
+def read_rows_backwards(path: Path, end: int | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield each row with its offset, the last row first; by default from the end of the file."""
     if not path.exists():
         return
     with path.open("rb") as file:
-        end, rest = file.seek(0, os.SEEK_END), b""
+        size, rest = file.seek(0, os.SEEK_END), b""
+        end = size if end is None else min(end, size)
         while end:
             begin = max(end - PIECE_BYTES, 0)
             file.seek(begin)

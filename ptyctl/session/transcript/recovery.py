@@ -16,6 +16,7 @@ from ptyctl.api.blocks import Block
 from ptyctl.core.marks import Mark
 from ptyctl.core.normaliser import Normaliser
 
+from .block_marks import BlockMarksReader
 from .block_recovery import (
     EventLogPosition,
     OpenBlock,
@@ -114,11 +115,11 @@ def recover(
 
 
 def _recover_blocks(folder: Path, rows: list[Block], state: TranscriptState, *, still_running: bool) -> None:
-    raw = state.raw
+    raw, marks = state.raw, BlockMarksReader(state.raw, state.nonces)
     if still_running and state.nonces:
-        state.running_block = find_running_block(rows, raw, state.nonces[-1])
+        state.running_block = find_running_block(rows, marks)
     running = state.running_block.block if state.running_block else None
-    rows[:] = end_open_blocks(folder, rows, raw, state.spool_size, state.nonces, running)
+    rows[:] = end_open_blocks(folder, rows, raw, state.spool_size, marks, running)
     state.blocks = store_blocks(rows)
     state.event_log = read_event_log_position(folder)
 

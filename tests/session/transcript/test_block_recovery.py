@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from ptyctl.api.blocks import Block
 from ptyctl.core.marks import MarkReader
 from ptyctl.core.normaliser import Normaliser
-from ptyctl.session.transcript.block_recovery import end_open_blocks, find_output_begin, find_running_block
+from ptyctl.session.transcript.append_file import json_line
+from ptyctl.session.transcript.block_marks import BlockMarksReader
+from ptyctl.session.transcript.block_recovery import end_open_blocks, find_running_block
 from ptyctl.session.transcript.raw_log import RawLog
 
 NONCE = "00112233aabbccdd"
@@ -49,10 +51,11 @@ def test_command_runs_on_although_rows_of_a_declined_one_follow(tmp_path: Path) 
     ended = declined.model_copy(update={"status": "cancelled", "ts_end": 2, "raw_end": 0, "spool_end": 0})
     log = RawLog(tmp_path / "output.raw", 1 << 20)
     rows = [running, declined, ended]
-    found = find_running_block(rows, log, NONCE)
+    marks = BlockMarksReader(log, (NONCE,))
+    found = find_running_block(rows, marks)
     assert found is not None
     assert found.block is running
-    assert end_open_blocks(tmp_path, rows, log, 0, (NONCE,), found.block) == rows
+    assert end_open_blocks(tmp_path, rows, log, 0, marks, found.block) == rows
     log.close()
 
 
@@ -73,13 +76,13 @@ def test_command_runs_if_its_begin_and_no_later_prompt_is_on_disk(tmp_path: Path
     log = RawLog(tmp_path / "output.raw", 1 << 20)
     log.get_buffer()[: len(received)] = received
     log.take(len(received))
-    assert (find_running_block([block(0, 0)], log, NONCE) is not None) == runs
+    assert (find_running_block([block(0, 0)], BlockMarksReader(log, (NONCE,))) is not None) == runs
     log.close()
 
 
 @given(before=painted(), prompt=painted(), echo=painted(), output=painted())
 @example(before=b"", prompt=b"$ \r", echo=b"\nc\r\n", output=b"out")
-def test_find_output_begin_equals_offsets_at_arrival(before: bytes, prompt: bytes, echo: bytes, output: bytes) -> None:
+def test_output_begin_equals_offsets_at_arrival(before: bytes, prompt: bytes, echo: bytes, output: bytes) -> None:
     reader = Normaliser(0, 0, MarkReader(NONCE))
     shown = before + mark(1, "P;0;1;/") + prompt
     reader.feed(shown)
@@ -91,7 +94,7 @@ def test_find_output_begin_equals_offsets_at_arrival(before: bytes, prompt: byte
         log = RawLog(Path(folder) / "output.raw", 1 << 20)
         log.get_buffer()[: len(shown + rest)] = shown + rest
         log.take(len(shown + rest))
-        assert find_output_begin(typed, log, (NONCE,)) == (begin.raw_end, begin.spool_end)
+        assert BlockMarksReader(log, (NONCE,)).of_block(typed).output_begin == begin
         log.close()
 
 
@@ -116,10 +119,86 @@ def test_block_is_completed_if_and_only_if_its_end_is_on_disk(
         log = RawLog(Path(folder) / "output.raw", 1 << 20)
         log.get_buffer()[: len(shown + received)] = shown + received
         log.take(len(shown + received))
-        _, recovered = end_open_blocks(Path(folder), [typed], log, reader.spool, (NONCE,))
+        _, recovered = end_open_blocks(Path(folder), [typed], log, reader.spool, BlockMarksReader(log, (NONCE,)))
         log.close()
     if end is None:
         assert (recovered.status, recovered.exit_code) == ("cancelled", None)
     else:
         assert (recovered.status, recovered.exit_code) == ("completed", status)
         assert (recovered.raw_end, recovered.spool_end) == (end.raw_begin, end.spool_begin)
+
+
+#: A piece of output.raw that recovery reads at once, and a mark whose nonce is in another piece than its end.
+PIECE = 1 << 20
+LONG_PATH = "/" + "d" * 9000
+
+
+def record(folder: Path, received: list[bytes], first_counter: int = 0) -> tuple[RawLog, Normaliser]:
+    """Return a log of output, with a row of the timeline for each piece, as `Transcript.received` writes it."""
+    log = RawLog(folder / "output.raw", 1 << 30)
+    reader = Normaliser(0, 0, MarkReader.resume({NONCE: first_counter}))
+    with (folder / "timeline.jsonl").open("wb") as timeline:
+        for data in received:
+            state = {"incarnation": 1, "prompts": 0, "in_line": reader.in_line, "blanks": reader.blanks, "modes": []}
+            state["marks"] = {NONCE: reader.reader.counters()[NONCE]}  # type: ignore[union-attr]
+            resume = {"resume": state} if reader.settled else {}
+            timeline.write(json_line({"raw": reader.raw, "spool": reader.spool, "ts": 1, "kind": "data", **resume}))
+            reader.feed(data)
+            at = 0
+            while at < len(data):
+                room = log.get_buffer()
+                size = min(len(room), len(data) - at)
+                room[:size] = data[at : at + size]
+                log.take(size)
+                at += size
+    return log, reader
+
+
+def pieces(size: int, text: bytes = b"line \x1b[1mof output\x1b[m\r\n") -> list[bytes]:
+    data = text * (size // len(text) + 1)
+    return [data[at : at + 60_000] for at in range(0, size, 60_000)]
+
+
+@pytest.mark.parametrize("still_running", [True, False])
+def test_block_with_a_late_prompt_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, still_running: bool) -> None:
+    shown = mark(1, "P;0;1;/") + b"$ c\r\n" + mark(2, "B;c")
+    log, reader = record(tmp_path, [shown, *pieces(12 * PIECE), mark(3, "E;4") + mark(4, "P;4;1;/") + b"$ "])
+    end = reader.marks[-2]
+    sizes: list[int] = []
+    read = RawLog.read
+
+    def count(raw: RawLog, begin: int, end: int) -> bytes:
+        sizes.append(end - begin)
+        return read(raw, begin, end)
+
+    monkeypatch.setattr(RawLog, "read", count)
+    marks = BlockMarksReader(log, (NONCE,))
+    rows = [block(len(shown) - len(mark(2, "B;c")), 0)]
+    if still_running:
+        assert find_running_block(rows, marks) is None
+    _, ended = end_open_blocks(tmp_path, rows, log, reader.spool, marks)
+    assert (ended.status, ended.exit_code, ended.raw_end) == ("completed", 4, end.raw_begin)
+    assert sum(sizes) < 1.1 * log.size
+    log.close()
+
+
+@pytest.mark.parametrize("distance", [0, 1, 5, 500, 8000])
+def test_marks_at_the_border_of_pieces_have_the_offsets_of_their_arrival(tmp_path: Path, distance: int) -> None:
+    """Their places in the spool come from the timeline, also with a mark that begins in the piece before its end."""
+    shown, last = mark(1, "B;c"), mark(2, "E;4") + mark(3, f"P;4;1;{LONG_PATH}")
+    body = pieces(3 * PIECE - len(shown) - distance)
+    log, reader = record(tmp_path, [shown, *body, last])
+    found = BlockMarksReader(log, (NONCE,)).of_block(block(0, 0))
+    assert [found.begin, found.end, found.prompt] == reader.marks
+    log.close()
+
+
+def test_marks_of_a_late_command_of_a_long_session_count(tmp_path: Path) -> None:
+    """Their counters are larger than a session begins with."""
+    first = 400_000
+    shown = mark(first + 1, "P;0;1;/") + b"$ "
+    rest = b"c\r\n" + mark(first + 2, "B;c") + b"out\r\n" + mark(first + 3, "E;4")
+    log, reader = record(tmp_path, [shown, rest], first)
+    marks = BlockMarksReader(log, (NONCE,))
+    assert marks.of_block(block(len(shown), reader.marks[0].spool_end + 2)).end == reader.marks[2]
+    log.close()
