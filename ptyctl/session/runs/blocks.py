@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
@@ -19,12 +20,14 @@ from ptyctl.api.session import BlockStatus
 from ptyctl.session.io.output_stream import MarksHandled, OutputStream
 from ptyctl.session.transcript.append_file import AppendFile, json_line
 from ptyctl.session.transcript.block_recovery import has_output, is_discarded, output_size, write_outputs
-from ptyctl.session.transcript.stored_blocks import RECENT_BLOCKS, BlockRow, StoredBlocks
+from ptyctl.session.transcript.stored_blocks import BlockRow, StoredBlocks
 
 from .run import Run
 
 #: Larger outputs are written in a thread.
 _THREAD_BYTES = 1 << 20
+#: Number of blocks in memory as objects (about 3.6 KB each). Older ones are in memory as rows, or dropped if not on disk.
+RECENT_BLOCKS = 16_384
 
 
 class Blocks:
@@ -36,7 +39,9 @@ class Blocks:
         self._output_prefix = f"{folder}/blocks/"
         self._stream = stream
         self._file = AppendFile(folder / "blocks.jsonl", max_bytes)
-        self._blocks, self._recent, self._typed, self._rows = stored.blocks, stored.recent, stored.typed, stored.rows
+        self._blocks, self._rows = stored.blocks, stored.rows
+        #: The ids of the blocks that are objects or rows, not the bytes of rows; and of those whose command was typed.
+        self._recent, self._typed = deque(stored.unfinished), stored.typed()
         self._last_seq = stored.last_seq
         self._held: dict[str, Block] = {}
         self._unwritten: list[BlockRow] = []

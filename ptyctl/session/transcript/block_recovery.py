@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,11 +13,13 @@ from ptyctl.api.blocks import Block
 from ptyctl.files import FILE_MODE
 
 from .block_marks import BlockMarksReader
-from .jsonl import count_rows, read_rows_backwards
+from .jsonl import PAUSE_S, count_rows, read_rows_backwards
 from .raw_log import RawLog
 
 #: Bytes copied per system call, which then takes a few milliseconds.
 _COPY_BYTES = 8 * 1024 * 1024
+#: Rows of blocks.jsonl that are read at once, in about 3 ms.
+_PIECE_ROWS = 256
 _SERVER_ENDED = "the server ended while it ran"
 
 
@@ -55,43 +58,48 @@ def output_path(folder: Path, block_id: str) -> str:
     return f"{folder}/blocks/{block_id.rpartition('/')[2]}.out"
 
 
-def read_blocks(folder: Path) -> list[Block]:
-    """Return the rows of blocks.jsonl: one for the start of a block and one for its end. Unreadable rows are skipped."""
-    path, rows = folder / "blocks.jsonl", []
-    for line in path.read_bytes().split(b"\n") if path.exists() else ():
-        try:
-            block = Block.model_validate_json(line)
-        except ValueError:
-            continue
-        block.output_path = output_path(folder, block.block_id)  # the folder may have been moved
-        rows.append(block)
-    return rows
+def read_blocks(folder: Path) -> Iterator[Block]:
+    """Yield the rows of blocks.jsonl: one for the start of a block and one for its end. Unreadable rows are skipped.
+
+    Pauses between pieces, so that the event loop can run.
+    """
+    path = folder / "blocks.jsonl"
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for number, line in enumerate(file):
+            if number % _PIECE_ROWS == 0:
+                time.sleep(PAUSE_S)
+            try:
+                block = Block.model_validate_json(line)
+            except ValueError:
+                continue
+            block.output_path = output_path(folder, block.block_id)  # the folder may have been moved
+            yield block
 
 
-def end_open_blocks(
-    folder: Path, rows: list[Block], raw: RawLog, spool_end: int, marks: BlockMarksReader, running: Block | None = None
+def end_blocks(
+    folder: Path, unfinished: list[Block], raw: RawLog, spool_end: int, marks: BlockMarksReader, running: Block | None = None
 ) -> list[Block]:
-    """Append a row for the end of each block without one, except `running`. Return all rows.
+    """Append a row for the end of each of these blocks, except `running`, to blocks.jsonl. Return the rows.
 
     A block is `completed` if its end mark is in output.raw: the server died before it wrote the row. Otherwise it is
     `cancelled`. `marks` reads the marks of the last incarnation.
     """
-    latest = {block.block_id: block for block in rows}
-    unfinished = [block for block in latest.values() if block.ts_end is None and block is not running]
-    ended = [_completed(block, marks) or _cancelled(block, raw, spool_end, marks) for block in unfinished]
+    over = [block for block in unfinished if block is not running]
+    ended = [_completed(block, marks) or _cancelled(block, raw, spool_end, marks) for block in over]
     if ended:
         with (folder / "blocks.jsonl").open("ab") as file:
             file.writelines(block.json_bytes() + b"\n" for block in ended)
-    return rows + ended
+    return ended
 
 
-def find_running_block(rows: list[Block], marks: BlockMarksReader) -> OpenBlock | None:
-    """Return the last block without an end if its command still runs in a program that outlived its server.
+def find_running_block(unfinished: list[Block], marks: BlockMarksReader) -> OpenBlock | None:
+    """Return the last of the blocks without an end if its command still runs in a program that outlived its server.
 
     Runs that were declined meanwhile may follow it. Without an end in blocks.jsonl, a block has ended if a prompt mark of
     the shell follows its begin in output.raw. The prompt that a new shell shows before it begins the command does not count.
     """
-    unfinished = [block for block in {block.block_id: block for block in rows}.values() if block.ts_end is None]
     if not unfinished:
         return None
     block = unfinished[-1]

@@ -12,7 +12,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ptyctl.api.blocks import Block
 from ptyctl.core.marks import Mark
 from ptyctl.core.normaliser import Normaliser
 
@@ -20,7 +19,7 @@ from .block_marks import BlockMarksReader
 from .block_recovery import (
     EventLogPosition,
     OpenBlock,
-    end_open_blocks,
+    end_blocks,
     find_running_block,
     read_blocks,
     read_event_log_position,
@@ -97,7 +96,7 @@ def recover(
     try:
         for name in _LINE_FILES:
             cut_torn_line(folder / name)
-        blocks = read_blocks(folder)
+        blocks = store_blocks(read_blocks(folder))
         received, spool_size = _least_sizes(folder, meta, blocks, raw)
         raw.truncate(_find_end(raw, received))
         state = _replay(folder, raw, received, spool_size, still_running=still_running)
@@ -114,13 +113,14 @@ def recover(
     return state
 
 
-def _recover_blocks(folder: Path, rows: list[Block], state: TranscriptState, *, still_running: bool) -> None:
-    raw, marks = state.raw, BlockMarksReader(state.raw, state.nonces)
+def _recover_blocks(folder: Path, blocks: StoredBlocks, state: TranscriptState, *, still_running: bool) -> None:
+    raw, marks, unfinished = state.raw, BlockMarksReader(state.raw, state.nonces), list(blocks.unfinished.values())
     if still_running and state.nonces:
-        state.running_block = find_running_block(rows, marks)
+        state.running_block = find_running_block(unfinished, marks)
     running = state.running_block.block if state.running_block else None
-    rows[:] = end_open_blocks(folder, rows, raw, state.spool_size, marks, running)
-    state.blocks = store_blocks(rows)
+    for block in end_blocks(folder, unfinished, raw, state.spool_size, marks, running):
+        blocks.add(block)
+    state.blocks = blocks
     state.event_log = read_event_log_position(folder)
 
 
@@ -142,16 +142,14 @@ def _replay(folder: Path, raw: RawLog, received: int, spool_size: int, *, still_
     return state
 
 
-def _least_sizes(folder: Path, meta: dict[str, Any], blocks: list[Block], log: RawLog) -> tuple[int, int]:
+def _least_sizes(folder: Path, meta: dict[str, Any], blocks: StoredBlocks, log: RawLog) -> tuple[int, int]:
     """Return lower bounds of the raw and the spool size, from all stored rows, so that new text never reuses an offset."""
     raw, spool = log.stored_sizes
-    raw, spool = max(raw, meta.get("bytes_received", 0)), max(spool, meta.get("spool_size", 0))
+    raw = max(raw, meta.get("bytes_received", 0), blocks.raw_end)
+    spool = max(spool, meta.get("spool_size", 0), blocks.spool_end)
     for _, row in read_rows_backwards(folder / "timeline.jsonl"):
         raw, spool = max(raw, row["raw"]), max(spool, row["spool"])
         break
-    for block in blocks:
-        raw = max(raw, block.raw_begin, block.raw_end or 0)
-        spool = max(spool, block.spool_begin, block.spool_end or 0)
     return raw, spool
 
 

@@ -16,14 +16,12 @@ from ptyctl.core.marks import Mark, MarkReader, read_sentinel, with_line
 from ptyctl.core.normaliser import Normaliser
 from ptyctl.files import FILE_MODE
 
-from .jsonl import PIECE_BYTES, read_rows, read_rows_backwards
+from .jsonl import PAUSE_S, PIECE_BYTES, read_rows, read_rows_backwards
 from .prompt_lines import PACKED_BYTES, PromptLines
 from .raw_log import RawLog
 
 #: The kernel has written data older than this (Linux: dirty_expire_centisecs, 30 s, plus the writeback interval).
 _WRITEBACK_S = 60.0
-#: Pause between two pieces. Without it the event loop's thread gets the GIL only every 5 ms (`sys.getswitchinterval`).
-_PAUSE_S = 0.0001
 
 
 class SpoolReplay:
@@ -106,7 +104,7 @@ class SpoolReplay:
                 if mark.mark.kind == "prompt":
                     self.prompts.add(mark.spool_begin, mark.spool_end)
                     self.last_prompt = mark.mark
-            time.sleep(_PAUSE_S)
+            time.sleep(PAUSE_S)
 
     def _write(self, text: bytes) -> None:
         """Append text to the replayed spool; write it only if the file does not hold it already."""

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
+import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from ptyctl.api.blocks import Block
 
 from .block_recovery import is_discarded
-
-#: Number of blocks in memory as objects (about 3.6 KB each). Older ones are in memory as rows, or dropped if not on disk.
-RECENT_BLOCKS = 16_384
-#: Rows that are freed at once: the interpreter does nothing else meanwhile.
-_FREED_ROWS = 1000
 
 #: A row of the file: the fields of a `Block` that are not None.
 BlockRow = dict[str, Any]
@@ -23,37 +19,50 @@ BlockRow = dict[str, Any]
 class StoredBlocks:
     """Blocks, oldest first.
 
+    One that has ended is in memory as the bytes of its row: 100,000 objects would take 360 MB, and the garbage collector would
+    stop the event loop for 0.2 s each time it visits them.
+
     Attributes:
-        blocks: each block by its id: as an object, as a row until it is read, or as the bytes of its row.
-        recent: the ids of those that are not bytes.
-        typed: the ids of those whose command was typed. Some that were refused may follow the last one.
+        blocks: each block by its id: the bytes of its row, or an object if it has not ended. A session adds rows.
+        unfinished: the blocks without an end.
         rows: the block id of each row in blocks.jsonl.
         last_seq: the number of the last block, or 0.
+        raw_end, spool_end: the largest offsets in the rows.
     """
 
     blocks: dict[str, Block | BlockRow | bytes] = field(default_factory=dict)
-    recent: deque[str] = field(default_factory=deque)
-    typed: list[str] = field(default_factory=list)
+    unfinished: dict[str, Block] = field(default_factory=dict)
     rows: list[str] = field(default_factory=list)
     last_seq: int = 0
+    raw_end: int = 0
+    spool_end: int = 0
+    _discarded: set[str] = field(default_factory=set)
 
-
-def store_blocks(rows: list[Block]) -> StoredBlocks:
-    """Return the blocks of rows, and clear the list. 100,000 blocks take about a second: call it in a thread."""
-    stored = StoredBlocks(rows=[block.block_id for block in rows], last_seq=max((block.seq for block in rows), default=0))
-    latest = {block.block_id: block for block in rows}
-    older = len(latest) - RECENT_BLOCKS
-    for number, (block_id, block) in enumerate(latest.items()):
-        if not is_discarded(block):
-            stored.typed.append(block_id)
-        if number < older and block.ts_end is not None:
-            stored.blocks[block_id] = block.json_bytes()
+    def add(self, block: Block) -> None:
+        """Add a row of blocks.jsonl; a later one of a block applies."""
+        block_id = sys.intern(block.block_id)  # one object in all collections
+        self.rows.append(block_id)
+        self.last_seq = max(self.last_seq, block.seq)
+        self.raw_end = max(self.raw_end, block.raw_begin, block.raw_end or 0)
+        self.spool_end = max(self.spool_end, block.spool_begin, block.spool_end or 0)
+        if block.ts_end is None:
+            self.blocks[block_id] = self.unfinished[block_id] = block
         else:
-            stored.blocks[block_id] = block
-            stored.recent.append(block_id)
-    while latest:
-        for _ in range(min(len(latest), _FREED_ROWS)):
-            latest.popitem()
-    while rows:
-        del rows[-_FREED_ROWS:]
+            self.blocks[block_id] = block.json_bytes()
+            self.unfinished.pop(block_id, None)
+        if is_discarded(block):
+            self._discarded.add(block_id)
+        else:
+            self._discarded.discard(block_id)
+
+    def typed(self) -> list[str]:
+        """Return the ids of the blocks whose command was typed. Some that were refused may follow the last one."""
+        return [block_id for block_id in self.blocks if block_id not in self._discarded]
+
+
+def store_blocks(rows: Iterable[Block]) -> StoredBlocks:
+    """Return the blocks of rows. 100,000 blocks take some seconds: call it in a thread."""
+    stored = StoredBlocks()
+    for block in rows:
+        stored.add(block)
     return stored

@@ -15,7 +15,10 @@ from ptyctl.session.runs import blocks
 from ptyctl.session.runs.run import Run, RunResult
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
+from ptyctl.session.transcript.append_file import json_line
+from ptyctl.session.transcript.block_recovery import read_blocks
 from ptyctl.session.transcript.stored_blocks import store_blocks
+from tests.cost import assert_cost
 from tests.session.crash_simulation import restore, simulate_crash
 from tests.session.scripted_session import connect_session
 
@@ -100,3 +103,33 @@ async def test_list_of_long_commands_ends_early_and_its_cursor_continues(tmp_pat
     assert stored.last(2) == rows[18:]
     stored.close()
     await session.close()
+
+
+async def test_restored_commands_are_in_memory_as_rows(tmp_path: Path) -> None:
+    """Objects of 100,000 commands would take 360 MB, and full garbage collections would stop the event loop for 0.2 s each."""
+    session = await session_with_commands(tmp_path, 1_000, quota=64 * QUOTA)
+    commands = [block.cmd for block in session.blocks.all()]
+    sessions = await simulate_crash(session, tmp_path)
+    await session.close()
+    del session
+    gc.collect()
+    before = sum(type(each) is Block for each in gc.get_objects())
+    restored = await restore(sessions)
+    assert sum(type(each) is Block for each in gc.get_objects()) - before <= 2
+    assert [block.cmd for block in restored.blocks.all()] == commands
+    assert restored.blocks.get(restored.blocks.all()[7].block_id) == restored.blocks.all()[7]
+    await restored.close()
+
+
+def test_rows_of_many_commands_take_little_memory_while_they_are_read(tmp_path: Path) -> None:
+    """Each has a row for its begin and one for its end."""
+    begun = {
+        "session_id": "s", "origin": "exec", "cmd": "show interface", "ts_begin": 1, "status": "running", "output_path": "",
+        "raw_begin": 0, "spool_begin": 0,
+    }  # fmt: skip
+    with (tmp_path / "blocks.jsonl").open("wb") as file:
+        for number in range(2_000):
+            row = {**begun, "block_id": f"b{number}", "seq": number + 1}
+            file.write(json_line(row) + json_line({**row, "status": "completed", "ts_end": 2, "raw_end": 5, "spool_end": 5}))
+    size = (tmp_path / "blocks.jsonl").stat().st_size
+    assert_cost(lambda: store_blocks(read_blocks(tmp_path)), size, lines_per_byte=0.2, memory_per_byte=1.5)

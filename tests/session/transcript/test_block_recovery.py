@@ -14,8 +14,9 @@ from ptyctl.core.marks import MarkReader
 from ptyctl.core.normaliser import Normaliser
 from ptyctl.session.transcript.append_file import json_line
 from ptyctl.session.transcript.block_marks import BlockMarksReader
-from ptyctl.session.transcript.block_recovery import end_open_blocks, find_running_block
+from ptyctl.session.transcript.block_recovery import end_blocks, find_running_block
 from ptyctl.session.transcript.raw_log import RawLog
+from ptyctl.session.transcript.stored_blocks import store_blocks
 
 NONCE = "00112233aabbccdd"
 PIECES = [b"\r", b"\n", b"\r\n", b"text", "é".encode(), b"\x1b[K", b"\x1b[?2004h", b"\x1b]0;title\x07", b"\b", b" "]
@@ -52,10 +53,11 @@ def test_command_runs_on_although_rows_of_a_declined_one_follow(tmp_path: Path) 
     log = RawLog(tmp_path / "output.raw", 1 << 20)
     rows = [running, declined, ended]
     marks = BlockMarksReader(log, (NONCE,))
-    found = find_running_block(rows, marks)
+    unfinished = list(store_blocks(rows).unfinished.values())
+    found = find_running_block(unfinished, marks)
     assert found is not None
     assert found.block is running
-    assert end_open_blocks(tmp_path, rows, log, 0, marks, found.block) == rows
+    assert end_blocks(tmp_path, unfinished, log, 0, marks, found.block) == []
     log.close()
 
 
@@ -119,7 +121,7 @@ def test_block_is_completed_if_and_only_if_its_end_is_on_disk(
         log = RawLog(Path(folder) / "output.raw", 1 << 20)
         log.get_buffer()[: len(shown + received)] = shown + received
         log.take(len(shown + received))
-        _, recovered = end_open_blocks(Path(folder), [typed], log, reader.spool, BlockMarksReader(log, (NONCE,)))
+        (recovered,) = end_blocks(Path(folder), [typed], log, reader.spool, BlockMarksReader(log, (NONCE,)))
         log.close()
     if end is None:
         assert (recovered.status, recovered.exit_code) == ("cancelled", None)
@@ -176,7 +178,7 @@ def test_block_with_a_late_prompt_is_read_once(tmp_path: Path, monkeypatch: pyte
     rows = [block(len(shown) - len(mark(2, "B;c")), 0)]
     if still_running:
         assert find_running_block(rows, marks) is None
-    _, ended = end_open_blocks(tmp_path, rows, log, reader.spool, marks)
+    (ended,) = end_blocks(tmp_path, rows, log, reader.spool, marks)
     assert (ended.status, ended.exit_code, ended.raw_end) == ("completed", 4, end.raw_begin)
     assert sum(sizes) < 1.1 * log.size
     log.close()
