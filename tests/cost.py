@@ -31,25 +31,34 @@ class Cost:
     memory: int
 
 
+class LineCount:
+    """Counts the executed lines of this thread while it is entered, also over several turns of an event loop."""
+
+    def __init__(self) -> None:
+        self.lines = 0
+        self._before: Any = None
+
+    def __enter__(self) -> LineCount:
+        self._before = sys.gettrace()
+        sys.settrace(self._enter)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(self._before)
+
+    def _enter(self, frame: FrameType, event: str, argument: Any) -> Any:
+        return self._count if frame.f_code.co_filename.startswith(_PACKAGE) else None
+
+    def _count(self, frame: FrameType, event: str, argument: Any) -> Any:
+        self.lines += event == "line"
+        return self._count
+
+
 def lines_of(computation: Callable[[], Any]) -> int:
     """Return the number of executed lines of a call."""
-    lines = 0
-
-    def count(frame: FrameType, event: str, argument: Any) -> Any:
-        nonlocal lines
-        lines += event == "line"
-        return count
-
-    def enter(frame: FrameType, event: str, argument: Any) -> Any:
-        return count if frame.f_code.co_filename.startswith(_PACKAGE) else None
-
-    before = sys.gettrace()
-    sys.settrace(enter)
-    try:
+    with LineCount() as count:
         computation()
-    finally:
-        sys.settrace(before)
-    return lines
+    return count.lines
 
 
 def cost_of(computation: Callable[[], Any]) -> Cost:

@@ -22,7 +22,7 @@ from ptyctl.api.history import MAX_HIT_LINES, HitLine, SearchHit, SearchReply, S
 from ptyctl.api.model import MAX_LIST_BYTES
 from ptyctl.core.search import line_pattern, literal_pattern
 from ptyctl.session.calls.block_read import read_blocks
-from ptyctl.session.io.pattern_search import LINE_STEPS, Turn, search_with
+from ptyctl.session.io.pattern_search import Turn, line_steps, search_with
 from ptyctl.session.session import Session
 from ptyctl.session.transcript.jsonl import read_rows
 
@@ -265,8 +265,10 @@ async def _lines(
         data = await session.read(at, end)
         if not data:
             break
-        search = partial(_search_piece, data=data, limit=MAX_HIT_LINES + 1 - len(found))
-        lines, size, newlines = await search_with(session.turn, pattern, len(data) * LINE_STEPS, search)
+        limit = MAX_HIT_LINES + 1 - len(found)
+        steps = line_steps(len(data), min(data.count(b"\n") + 1, limit))
+        search = partial(_search_piece, data=data, limit=limit)
+        lines, size, newlines = await search_with(session.turn, pattern, len(data), search, more_steps=steps)
         found += [HitLine(line=number + line, offset=at + offset, text=text) for line, offset, text in lines]
         at, number = at + size, number + newlines
         if len(found) > MAX_HIT_LINES or (at != block.spool_end and asyncio.get_running_loop().time() >= deadline):

@@ -12,7 +12,7 @@ from typing import Any
 from ptyctl.api.blocks import Block, BlocksReply, BlocksSearch, Hit
 from ptyctl.api.model import MAX_LIST_BYTES
 from ptyctl.core.search import line_pattern, literal_pattern
-from ptyctl.session.io.pattern_search import LINE_STEPS, search_with
+from ptyctl.session.io.pattern_search import line_steps, search_with
 from ptyctl.session.io.time_slice import TimeSlice
 from ptyctl.session.session import Session
 
@@ -25,8 +25,9 @@ _PIECE_BLOCKS = 500
 #: Longest part of a line in a hit, and how much of it precedes the match.
 _SHOWN_BYTES = 1000
 _BEFORE_BYTES = 200
-#: Steps, as of a search, that a line before and a line after a hit take together.
-_CONTEXT_STEPS = 200
+#: Steps, as of a search, that a hit takes, and that a line before and a line after it take together.
+_HIT_STEPS = 1500
+_CONTEXT_STEPS = 800
 #: What a line counts for the size of a reply in addition to its text.
 _LINE_COST = 16
 
@@ -49,8 +50,9 @@ async def blocks_search(session: Session, request: BlocksSearch) -> BlocksReply:
         limit = request.limit + 1 - len(found)
         data = await session.stream.read_in_thread(begin, end)
         search = partial(_lines_of_piece, data=data, blocks=blocks, request=request, limit=limit, room=room)
-        steps = (end - begin) * LINE_STEPS + limit * request.context * _CONTEXT_STEPS
-        lines = await search_with(session.stream.search_turn, pattern, steps, search)
+        lines_read = data.count(b"\n") + len(piece)
+        steps = line_steps(len(data), lines_read) + min(lines_read, limit) * (_HIT_STEPS + request.context * _CONTEXT_STEPS)
+        lines = await search_with(session.stream.search_turn, pattern, len(data), search, more_steps=steps)
         found += lines
         room -= sum(line.size for line in lines)
         if len(found) > request.limit or room < 0:

@@ -16,7 +16,7 @@ from ptyctl.core.renderer import render_line
 from ptyctl.core.search import line_pattern
 from ptyctl.core.spool import whole_characters
 from ptyctl.session.io.output_stream import LINE_BYTES, OutputStream
-from ptyctl.session.io.pattern_search import LINE_STEPS, search_with
+from ptyctl.session.io.pattern_search import line_steps, search_with
 from ptyctl.session.runs.run import Run
 
 from .cursor import parse_cursor
@@ -116,9 +116,8 @@ class MatchingLines:
                 break
             if at + len(piece) < self._end:
                 piece = piece[: piece.rfind(b"\n") + 1] or piece
-            found = await search_with(
-                self._stream.search_turn, pattern, len(piece) * LINE_STEPS, partial(_matching_lines, piece)
-            )
+            steps, search = line_steps(len(piece), piece.count(b"\n") + 1), partial(_matching_lines, piece)
+            found = await search_with(self._stream.search_turn, pattern, len(piece), search, more_steps=steps)
             for number, (first, last) in enumerate(found):
                 if number % _YIELD_LINES == 0:
                     await asyncio.sleep(0)

@@ -25,8 +25,10 @@ from .output_stream import OutputStream
 SEARCH_S = 5.0
 #: Time that a search waits at least for the other long searches of its session and its client (seconds).
 TURN_S = 5.0
-#: Steps that a search for all matching lines takes for each byte in addition: every line may match.
-LINE_STEPS = 50
+#: Steps that a search for all matching lines takes in addition for each line, and part of a step that each further byte takes:
+#: every line may match, and a pattern may read all that follows before it is known where a match ends.
+_LINE_STEPS = 400
+_BYTES_PER_STEP = 16
 #: Number of searches at a time, of all sessions. They have a lower priority than the event loop.
 _THREADS = 8
 _NICE = 10
@@ -36,8 +38,17 @@ Result = TypeVar("Result")
 Turn = asyncio.Lock | asyncio.Semaphore
 
 
-async def search_with(turn: Turn, pattern: Any, size: int, search: Callable[[Any], Result], deadline: float = 0.0) -> Result:
+def line_steps(size: int, lines: int) -> int:
+    """Return the steps that a search in `size` bytes takes in addition for `lines` matches, one in each line."""
+    return lines * (_LINE_STEPS + size // _BYTES_PER_STEP)
+
+
+async def search_with(
+    turn: Turn, pattern: Any, size: int, search: Callable[[Any], Result], deadline: float = 0.0, *, more_steps: int = 0
+) -> Result:
     """Return `search(pattern)`, which searches `size` bytes. It must not use objects that the event loop changes.
+
+    `more_steps` are those that it takes whatever the pattern, of about 10 ns each, for example for each line.
 
     `turn` is the session's: it has max_session_searches long searches at a time, and a client max_client_searches, so that
     their patterns do not delay the searches of others. The wait for both and for a thread ends at the deadline (on the loop's
@@ -46,7 +57,7 @@ async def search_with(turn: Turn, pattern: Any, size: int, search: Callable[[Any
     Raises:
         PtyctlError: LIMIT_EXCEEDED.
     """
-    if size * program_size(pattern) <= LOOP_STEPS:
+    if size * program_size(pattern) + more_steps <= LOOP_STEPS:
         return search(pattern)
     return await _search_in_turn(turn, pattern, lambda: search, deadline)
 

@@ -16,6 +16,7 @@ from ptyctl.session.calls.block_search import blocks_search
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
 from ptyctl.session.transcript.transcript import Transcript
+from tests.cost import LineCount
 from tests.session.conftest import Connect
 from tests.session.scripted_session import run_command
 
@@ -127,3 +128,18 @@ async def test_context_is_decoded_only_of_hits_in_the_reply(connect: Connect, mo
     request = BlocksSearch.of({"session_id": "s", "query": "a", "limit": 10, "context": 1, "newest_first": True})
     assert len((await blocks_search(session, request)).hits or ()) == 10
     assert decoded == 11
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+@pytest.mark.parametrize(("limit", "context"), [(1, 0), (1000, 0), (1000, 1), (1000, 20)])
+async def test_search_with_many_hits_takes_few_steps_in_the_event_loop(
+    connect: Connect, newest_first: bool, limit: int, context: int
+) -> None:
+    """A short output can have thousands of matching lines. More than some hundred are found in a thread."""
+    session = await with_lines(connect, ["x"] * 5_000)
+    fields = {"query": "x", "limit": limit, "context": context, "newest_first": newest_first}
+    request = BlocksSearch.of({"session_id": "s", **fields})
+    with LineCount() as count:
+        reply = await blocks_search(session, request)
+    assert len(reply.hits or ()) == limit
+    assert count.lines < 15_000
