@@ -13,6 +13,7 @@ import asyncssh
 from .endpoint import SshEndpoint
 from .host_keys import HostKeyCheck
 from .proxy_command import ProxyCommand
+from .socket_input import limit_reads, read_after_reset
 
 #: A prompt for the password that was given.
 _ASKS_PASSWORD = re.compile(r"pass(?:word|code|phrase)", re.IGNORECASE)
@@ -120,6 +121,8 @@ class SshClient(asyncssh.SSHClient):
 
     def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
         self._connection = conn
+        limit_reads(conn._transport)
+        read_after_reset(conn)
         self._attempt.stage = Stage.VERSION
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -16,6 +16,7 @@ from .errors import translate
 from .host_keys import HostKeyCheck
 from .login_keys import login_keys
 from .proxy_command import ProxyCommand
+from .socket_input import TUNNEL_PACKET_BYTES
 
 #: Number of unanswered keepalives after which the connection is considered dead, as in ssh(1).
 _KEEPALIVE_MISSES = 3
@@ -53,7 +54,9 @@ class Tunnel:
 
     async def create_connection(self, session_factory: Any, host: str, port: int) -> Any:
         """Open a channel and its session; called by asyncssh."""
-        opening = asyncio.ensure_future(self._connection.create_connection(session_factory, host, port))
+        opening = asyncio.ensure_future(
+            self._connection.create_connection(session_factory, host, port, max_pktsize=TUNNEL_PACKET_BYTES)
+        )
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:

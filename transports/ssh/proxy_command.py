@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .socket_input import limit_reads
+
 #: Size of the end of stderr that is kept for messages, bytes.
 _STDERR_BYTES = 1000
 #: How long a program that has closed its stdout may still print why, seconds.
@@ -43,6 +45,7 @@ class ProxyCommand(asyncio.SubprocessProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.SubprocessTransport)
         self._process = transport
+        limit_reads(transport.get_pipe_transport(1))
         self._connection.connection_made(self)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
