@@ -234,7 +234,7 @@ async def test_denied_command_has_a_block_an_event_and_an_audit_row(console: Sup
     await run_command(console.session, "show clock")
     begun, before = console.session.blocks.latest(), console.session.events.cursor
     error = await refusal(run_command(console.session, "erase startup-config", task_id="night"))
-    (block,), _ = console.session.blocks.since(2, 10)
+    (block,), _ = await console.session.blocks.since(2, 10)
     assert (block.cmd, block.status, block.refused, block.task_id) == ("erase startup-config", "cancelled", "denied", "night")
     assert (block.block_id, block.raw_end) == (error.details["block_id"], block.raw_begin)
     assert block.reason is not None
@@ -270,7 +270,7 @@ async def test_command_without_a_policy_that_could_be_loaded_has_no_block(
     monkeypatch.setattr(console.rules, "verdict", fail)
     error = await refusal(run_command(console.session, "show clock"))
     assert (error.code, "block_id" in error.details) == (ErrorCode.POLICY_DENIED, False)
-    assert console.session.blocks.since(1, 10)[0] == []
+    assert (await console.session.blocks.since(1, 10))[0] == []
 
 
 async def test_row_of_a_denied_secret_command_has_no_block_id(console: Supervised, monkeypatch: pytest.MonkeyPatch) -> None:

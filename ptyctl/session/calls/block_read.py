@@ -37,9 +37,10 @@ async def blocks_since(session: Session, request: BlocksSince) -> BlocksReply:
             hint="the cursor counts rows of blocks, not bytes",
         )
     if request.last is not None:
-        items, cursor = session.blocks.last(request.last), session.blocks.rows
+        cursor = session.blocks.rows
+        items = await session.blocks.last(request.last)
     else:
-        items, cursor = session.blocks.since(request.cursor, request.limit)
+        items, cursor = await session.blocks.since(request.cursor, request.limit)
     await session.blocks.write_outputs(items, _LISTED_BYTES)
     return BlocksReply(items=[with_current_offsets(session, block) for block in items], resume_cursor=cursor)
 

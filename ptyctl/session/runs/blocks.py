@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Iterator
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 
 from ptyctl.api.blocks import Block, BlockRefusal
@@ -18,8 +18,9 @@ from ptyctl.api.errors import ErrorCode
 from ptyctl.api.model import MAX_LIST_BYTES
 from ptyctl.api.session import BlockStatus
 from ptyctl.session.io.output_stream import MarksHandled, OutputStream
+from ptyctl.session.io.time_slice import TimeSlice
 from ptyctl.session.transcript.append_file import AppendFile, json_line
-from ptyctl.session.transcript.block_recovery import has_output, is_discarded, output_size, write_outputs
+from ptyctl.session.transcript.block_recovery import is_discarded, output_size, write_outputs
 from ptyctl.session.transcript.stored_blocks import BlockRow, StoredBlocks
 
 from .run import Run
@@ -104,28 +105,34 @@ class Blocks:
         """Return the block with this id, also that of a run which waits for an approval."""
         return self._block(block_id) if block_id in self._blocks else self._held.get(block_id)
 
-    def since(self, cursor: int, limit: int) -> tuple[list[Block], int]:
-        """Return the blocks with a row at or after a cursor, each once and in its current form, and the cursor after them."""
+    async def since(self, cursor: int, limit: int) -> tuple[list[Block], int]:
+        """Return the blocks with a row at or after a cursor, each once and in its current form, and the cursor after them.
+
+        Yields to the event loop. Rows that are added meanwhile are after the cursor.
+        """
         blocks: dict[str, Block | None] = {}
-        at, room = max(cursor, 0), MAX_LIST_BYTES
-        while at < len(self._rows):
+        at, end, room = max(cursor, 0), len(self._rows), MAX_LIST_BYTES
+        time_slice = TimeSlice()
+        while at < end:
             if (block_id := self._rows[at]) not in blocks:
                 if len(blocks) >= limit or room <= 0:
                     break
                 blocks[block_id] = block = self._block(block_id) if block_id in self._blocks else None
                 room -= 0 if block is None else len(block.cmd)
+                await time_slice.yield_if_over()
             at += 1
         return [block for block in blocks.values() if block is not None], at
 
-    def last(self, count: int) -> list[Block]:
-        """Return the last blocks: at most `count`, and fewer if their commands are long."""
+    async def last(self, count: int) -> list[Block]:
+        """Return the last blocks as they are now: at most `count`, and fewer if their commands are long. Yields to the loop."""
         blocks: list[Block] = []
-        room = MAX_LIST_BYTES
-        for block_id in reversed(self._blocks):
-            if len(blocks) >= count or room <= 0:
+        room, time_slice = MAX_LIST_BYTES, TimeSlice()
+        for stored in [self._blocks[block_id] for block_id in islice(reversed(self._blocks), count)]:
+            if room <= 0:
                 break
-            blocks.append(self._block(block_id))
+            blocks.append(self._parse(stored))
             room -= len(blocks[-1].cmd)
+            await time_slice.yield_if_over()
         return blocks[::-1]
 
     def discard(self, run: Run) -> BlockRow:
@@ -196,7 +203,7 @@ class Blocks:
         """Write the output files of ended blocks, as far as they are missing and not larger than `max_bytes`."""
         kept = self._stream.raw_kept
         sizes = {block.block_id: output_size(block, kept) for block in blocks if block.ts_end is not None}
-        wanted = [block for block in blocks if block.block_id in sizes and not has_output(block, sizes[block.block_id])]
+        wanted = [block for block in blocks if block.block_id in sizes]
         wanted = [block for block in wanted if max_bytes is None or sizes[block.block_id] <= max_bytes]
         if len(wanted) > 1 or any(sizes[block.block_id] > _THREAD_BYTES for block in wanted):
             await asyncio.to_thread(write_outputs, wanted, self._stream.raw_path, kept)

@@ -135,9 +135,10 @@ def output_size(block: Block, raw_size: int) -> int:
 
 
 def write_outputs(blocks: list[Block], raw: Path, raw_size: int) -> None:
-    """Write the output files of ended blocks. Needs no lock, as this part of output.raw no longer changes."""
+    """Write the output files of ended blocks that are missing. Needs no lock, as this part of output.raw no longer changes."""
     for block in blocks:
-        _write_output(block, raw, raw_size)
+        if not has_output(block, output_size(block, raw_size)):
+            _write_output(block, raw, raw_size)
 
 
 def _write_output(block: Block, raw: Path, raw_size: int) -> None:

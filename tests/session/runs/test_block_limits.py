@@ -58,7 +58,8 @@ async def test_older_blocks_are_the_same_as_recent_ones(tmp_path: Path, monkeypa
         return [(block.cmd, block.status, block.exit_code, block.spool_end) for block in of.blocks.all()]
 
     assert commands(compact) == commands(session)
-    assert [block.cmd for block in compact.blocks.since(10, 3)[0]] == [block.cmd for block in session.blocks.since(10, 3)[0]]
+    listed = [(await of.blocks.since(10, 3))[0] for of in (compact, session)]
+    assert [block.cmd for block in listed[0]] == [block.cmd for block in listed[1]]
     first = compact.blocks.all()[0]
     assert compact.blocks.get(first.block_id) == first
     restored = await restore(await simulate_crash(compact, tmp_path))
@@ -95,12 +96,12 @@ async def test_list_of_long_commands_ends_early_and_its_cursor_continues(tmp_pat
         for number in range(20)
     ]  # fmt: skip
     stored = blocks.Blocks("s", folder, session.stream, store_blocks([*rows]), 1 << 30)
-    first, cursor = stored.since(0, 1000)
-    second, cursor = stored.since(cursor, 1000)
-    third, cursor = stored.since(cursor, 1000)
+    first, cursor = await stored.since(0, 1000)
+    second, cursor = await stored.since(cursor, 1000)
+    third, cursor = await stored.since(cursor, 1000)
     assert (first, second, third, cursor) == (rows[:8], rows[8:16], rows[16:], 20)
-    assert stored.last(1000) == rows[12:]
-    assert stored.last(2) == rows[18:]
+    assert await stored.last(1000) == rows[12:]
+    assert await stored.last(2) == rows[18:]
     stored.close()
     await session.close()
 

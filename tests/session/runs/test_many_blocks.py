@@ -10,11 +10,12 @@ from typing import TypeVar
 import pytest
 
 from fixtures.memory_channel import MemoryChannel
-from ptyctl.api.blocks import Block, BlocksSearch
+from ptyctl.api.blocks import Block, BlocksSearch, BlocksSince
 from ptyctl.api.history import SearchRequest
 from ptyctl.controller.registry import SessionRegistry
 from ptyctl.controller.search import BlockSearches
 from ptyctl.session.calls import block_search
+from ptyctl.session.calls.block_read import blocks_since
 from ptyctl.session.calls.block_search import blocks_search
 from ptyctl.session.calls.expect import ExpectWait, expectation
 from ptyctl.session.io.time_slice import SLICE_S
@@ -222,3 +223,15 @@ async def test_wait_for_prompt_examines_blocks_again_only_for_another_prompt(
     match = await waiting
     assert match is not None
     assert (match.start, match.end) == (0, end)
+
+
+@pytest.mark.parametrize("fields", [{"last": 1000}, {"cursor": 5, "limit": 1000}])
+async def test_list_of_blocks_parses_few_in_one_iteration(
+    connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: dict[str, int]
+) -> None:
+    session = await connect(MemoryChannel())
+    use_blocks(session, tmp_path, lambda number: 0, {})
+    parsed = ParsedBlocks(monkeypatch)
+    reply = await parsed.during(blocks_since(session, BlocksSince.of({"session_id": "s", **fields})))
+    assert len(reply.items or ()) == 1000
+    assert (sum(parsed.iterations), max(parsed.iterations) <= MOST) == (1000, True)
