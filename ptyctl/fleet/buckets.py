@@ -16,11 +16,20 @@ from nats.js.kv import KeyValue
 from ptyctl.api.errors import ErrorCode, PtyctlError
 
 from .cancellation import keep_cancellation
-from .claim import TTL_S
 
+#: A lease that its node does not renew expires after this time, and other nodes can take its consoles (seconds).
+LEASE_TTL_S = 15.0
 #: Buckets by name: how long a key lives without renewal (seconds), or None. One message per key is kept.
-NODES, CONSOLES, SESSIONS, FENCES, POLICY = "nodes", "consoles", "sessions", "fences", "policy"
-BUCKET_TTL_S: dict[str, float | None] = {NODES: TTL_S, CONSOLES: TTL_S, SESSIONS: None, FENCES: None, POLICY: None}
+NODES, LEASES, CLAIMS, SESSIONS, POLICY = "nodes", "leases", "claims", "sessions", "policy"
+BUCKET_TTL_S: dict[str, float | None] = {
+    NODES: LEASE_TTL_S,
+    LEASES: LEASE_TTL_S,
+    CLAIMS: None,
+    SESSIONS: None,
+    POLICY: None,
+}
+#: The bucket of earlier versions, in which each claim had its own life.
+OLD_CLAIMS = "consoles"
 
 #: How long the servers of a cluster may take until each knows a new bucket, and how often to ask (seconds).
 _CREATED_S = 10.0
@@ -138,6 +147,24 @@ async def open_bucket(stream: JetStreamContext, name: str, *, replicas: int = 1,
         )
     assert info.created is not None
     return Bucket(store, int(info.created.timestamp()), ttl_s)
+
+
+async def check_format(stream: JetStreamContext) -> None:
+    """Check that no claims of an earlier version are in use: a console could have two owners.
+
+    Raises:
+        PtyctlError: UNSUPPORTED; IO_ERROR.
+    """
+    async with reported(f"look for the bucket {OLD_CLAIMS}"):
+        try:
+            await stream.stream_info(f"KV_{OLD_CLAIMS}")
+        except NotFoundError:
+            return
+    raise PtyctlError(
+        ErrorCode.UNSUPPORTED,
+        f"the site has the bucket {OLD_CLAIMS}, in which nodes of an earlier version claim consoles",
+        hint=f"stop all nodes, then delete the streams KV_{OLD_CLAIMS} and KV_fences: nats stream rm KV_{OLD_CLAIMS}",
+    )
 
 
 async def _find(stream: JetStreamContext, name: str) -> tuple[KeyValue, api.StreamInfo]:

@@ -1,37 +1,35 @@
-"""A node's claim on a console: its value, its write deadline and its fences. Pure: times are arguments.
+"""A node's claim on a console: its value, and its fences. Pure: times are arguments.
 
-Time is seconds of CLOCK_BOOTTIME, which continues while the machine is suspended.
+Time is seconds of CLOCK_BOOTTIME of the node that wrote the claim; it continues while the machine is suspended.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from typing import Annotated
 
-#: A claim that its node does not renew expires after this time, and another node can take the console (seconds).
-TTL_S = 15.0
-#: How often a node renews a claim (seconds).
-RENEW_S = 5.0
-#: A node types nothing in the last part of a claim's life, and a new owner waits as long before it connects (seconds).
-MARGIN_S = 3.0
+from pydantic import Field, TypeAdapter, ValidationError
 
 #: Bits of a fence for the number of the lease within a claim, and for the claim's number: together 53, the integers that
 #: JavaScript represents exactly.
 _LEASE_BITS, _NUMBER_BITS = 26, 27
 #: Numbers of claims are below this one.
 MAX_NUMBER = 1 << _NUMBER_BITS
-#: A new bucket of fences counts from its creation time in this unit, so that numbers grow although the bucket before it is
+#: A new bucket of claims counts from its creation time in this unit, so that numbers grow although the bucket before it is
 #: gone: as long as a console had fewer claims than one per unit on average (seconds).
 _NUMBER_UNIT_S = 64
 
+_Seconds = Annotated[float, Field(allow_inf_nan=False)]
+
 
 @dataclass(frozen=True, slots=True)
-class ClaimedLease:
-    """The lease of the console's session, for the next owner. `expires_in_s` counts from the claim's renewal."""
+class ClaimedLock:
+    """The lock of the console's session, for the next owner. `expires_in_s` counts from the time of the claim's value."""
 
     holder: str
     principal: str
-    expires_in_s: float
+    expires_in_s: _Seconds
     fence: int
 
 
@@ -40,89 +38,57 @@ class Claim:
     """The value of a console's key.
 
     Attributes:
-        node: the owner.
-        session_id: the console's session on it.
-        continues: the session of the previous owner.
+        node: the owner; empty after a release.
+        lease_id: the lease of the owner: the claim is in force while that is.
         claim_id: random, made for each claim: a node recognises its own claim, and not an earlier one of the same session.
-        attempt: random, made for each write: a node recognises a write whose answer was lost.
-        epoch: the revision that created the key; 0 in that revision itself.
+        number: one more than that of the claim before on this console.
+        session_id: the console's session on the owner.
+        at: when the owner wrote this value, on its clock.
+        continues: the session of the previous owner.
+        lock: the lock of the session.
         handed_over: whether the previous owner has given the console to `node`, which has not connected it yet; `session_id` is
             still the previous owner's session then.
-        state_id: random, of the owner's state directory: two processes with the file of one node are two owners.
+        waiting: whether an earlier owner may type still; also in the value of a release.
     """
 
     node: str
+    lease_id: str
+    claim_id: str
+    number: Annotated[int, Field(ge=0, lt=MAX_NUMBER)]
     session_id: str
+    at: _Seconds
     continues: str | None = None
-    claim_id: str = ""
-    attempt: str = ""
-    epoch: int = 0
-    lease: ClaimedLease | None = None
+    lock: ClaimedLock | None = None
     handed_over: bool = False
-    state_id: str = ""
+    waiting: bool = False
+
+    @property
+    def is_released(self) -> bool:
+        """Whether the owner has given up the console: nobody has it."""
+        return not self.node
 
     def encode(self) -> bytes:
         return json.dumps(asdict(self), separators=(",", ":")).encode()
 
     @classmethod
-    def decode(cls, value: bytes, revision: int) -> Claim:
+    def decode(cls, value: bytes) -> Claim:
         """Return the claim in a key's value.
 
         Raises:
             ValueError: the value is not a claim.
         """
-        fields = json.loads(value)
         try:
-            lease = None if fields["lease"] is None else ClaimedLease(**fields["lease"])
-            claim = cls(**{**fields, "lease": lease})
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"not a console claim: {error}") from None
-        if not all(isinstance(text, str) for text in (claim.node, claim.session_id)) or not isinstance(claim.epoch, int):
-            raise ValueError("not a console claim: node and session_id are strings, epoch is a number")
-        return claim if claim.epoch else replace(claim, epoch=revision)
-
-    def renewed(self, attempt: str, lease: ClaimedLease | None) -> Claim:
-        """Return the value of a renewal."""
-        return replace(self, attempt=attempt, lease=lease)
-
-    def given_to(self, node: str, attempt: str, lease: ClaimedLease | None) -> Claim:
-        """Return the value with which the owner hands the console over to another node."""
-        return replace(self, node=node, attempt=attempt, lease=lease, handed_over=True)
+            return _CLAIM.validate_json(value, strict=True)
+        except ValidationError as error:
+            fault = error.errors(include_url=False)[0]
+            raise ValueError(f"{'.'.join(map(str, fault['loc'])) or 'the claim'}: {fault['msg']}") from None
 
 
-@dataclass(slots=True)
-class WriteDeadline:
-    """Until when a node may type on a console.
-
-    It counts from the *start* of a renewal: the server may have stored the value at any moment after that, so the key cannot
-    expire earlier than `started_at` + ttl. The margin covers clocks of different speed, and bytes that were sent but not yet
-    delivered.
-    """
-
-    ttl_s: float = TTL_S
-    margin_s: float = MARGIN_S
-    at: float = float("-inf")
-
-    @property
-    def delivery_s(self) -> float:
-        """How long a byte may be under way (seconds). The next owner types at the earliest two margins after the deadline."""
-        return 1.5 * self.margin_s
-
-    def renew(self, started_at: float) -> None:
-        """Extend the deadline after a renewal that began at `started_at` has succeeded. It never moves back."""
-        self.at = max(self.at, started_at + self.ttl_s - self.margin_s)
-
-    def end(self) -> None:
-        """The claim is lost or released."""
-        self.at = float("-inf")
-
-    def allows(self, now: float) -> bool:
-        """Whether a byte may be sent now."""
-        return now < self.at
+_CLAIM = TypeAdapter(Claim)
 
 
 def first_number(bucket_created_s: int) -> int:
-    """Return the smallest number of a claim in a bucket of fences that was created at a time (seconds since 1970)."""
+    """Return the smallest number of a claim in a bucket that was created at a time (seconds since 1970)."""
     return bucket_created_s // _NUMBER_UNIT_S
 
 

@@ -1,147 +1,36 @@
-"""Claims of one node on consoles: created, renewed and released in the bucket `consoles`."""
+"""Claims of one node on consoles, in the bucket `claims`: taken, in force with the node's lease, handed over and released."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 
 from .boot_clock import boot_time
-from .buckets import Bucket, ConflictError, Entry, encode_key
-from .claim import MARGIN_S, RENEW_S, TTL_S, Claim, ClaimedLease, WriteDeadline, first_fence
-from .fences import FenceCounter
+from .buckets import ConflictError, Entry, encode_key
+from .claim import MAX_NUMBER, Claim, ClaimedLock, first_fence, first_number
+from .claim_directory import ClaimDirectory, decode_claim
+from .node_lease import HeldLease, NodeLease
 
 _LOG = logging.getLogger(__name__)
 
-#: How long a claim waits until the other claims are known, while NATS does not answer (seconds).
+#: How long a claim waits until the claims and leases of the other nodes are known, while NATS does not answer (seconds).
 _KNOWN_S = 10.0
-#: How soon a lock that was granted or has ended is written with the claim (seconds).
-_LEASE_CHECK_S = 0.5
-#: How long a far end may keep the connection of an owner that is gone: TCP keepalives find that after two hours by default
-#: (seconds).
-_HELD_S = 7200.0
-#: Delay before a renewal that NATS did not answer is tried again (seconds).
+#: How soon a lock that was granted or has ended is written to the claim (seconds).
+_LOCK_CHECK_S = 0.5
+#: How far the end of a lock must move until it is written to the claim (seconds).
+_LOCK_MOVED_S = 5.0
+#: Delay before a write that NATS did not answer is tried again (seconds).
 _RETRY_S = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimTimes:
-    """Times of the claims of a fleet (seconds); tests use shorter ones."""
-
-    ttl_s: float = TTL_S
-    renew_s: float = RENEW_S
-    margin_s: float = MARGIN_S
-
-
-@dataclass(slots=True)
-class SeenClaim:
-    """The last value of a console's key.
-
-    Attributes:
-        at: when this node received it first.
-        claimed_at: when this node received the first value of this claim.
-        is_released: whether the last change that was received is the deletion of the key.
-        is_stale: whether the watch was interrupted since: changes may have been missed.
-        earlier_until: until when an owner before this claim may type: one whose key expired early.
-    """
-
-    claim: Claim
-    revision: int
-    at: float
-    claimed_at: float
-    is_released: bool = False
-    is_stale: bool = False
-    earlier_until: float = float("-inf")
-
-    def types_until(self, following: Claim, ttl_s: float) -> float:
-        """Return until when owners before the claim `following` may type, as far as this node knows."""
-        is_handed_over = self.claim.handed_over and self.claim.node == following.node
-        if is_handed_over or self.claim.state_id == following.state_id or (self.is_released and not self.is_stale):
-            return self.earlier_until
-        return max(self.earlier_until, self.at + ttl_s)
-
-
-class ClaimDirectory:
-    """The claims of all nodes, followed by a watch. It keeps the last value of an expired key, which NATS does not."""
-
-    def __init__(self, bucket: Bucket, now: Callable[[], float] = boot_time) -> None:
-        self.bucket = bucket
-        self._now = now
-        self._seen: dict[str, SeenClaim] = {}
-        #: Set while the claims are known: after the values at the begin of a watch.
-        self.complete = asyncio.Event()
-        self.complete_at = float("inf")
-
-    async def follow(self) -> None:
-        """Follow the bucket until cancelled, or until NATS does not answer."""
-        self.complete.clear()
-        for seen in self._seen.values():
-            seen.is_stale = True  # it may have been claimed again since, by a claim that has expired
-        async for change in self.bucket.watch():
-            if change is None:
-                self.complete_at = self._now()
-                self.complete.set()
-            else:
-                self._receive(*change)
-
-    def _receive(self, key: str, entry: Entry | None) -> None:
-        if entry is None:
-            if key in self._seen:
-                self._seen[key].is_released, self._seen[key].is_stale = True, False
-            return
-        known = self._seen.get(key)
-        if known is not None and known.revision == entry.revision:
-            known.is_stale = False
-            return  # repeated at the begin of a watch: it is as old as before
-        claim = decode_claim(key, entry)
-        if claim is not None:
-            now = self._now()
-            seen = SeenClaim(claim, entry.revision, now, now, earlier_until=self._earlier_until(known, claim))
-            if known is not None and known.claim.claim_id == claim.claim_id:
-                seen.claimed_at = known.claimed_at
-            self._seen[key] = seen
-
-    def _earlier_until(self, seen: SeenClaim | None, claim: Claim) -> float:
-        if seen is None:
-            return float("-inf")
-        if seen.claim.claim_id == claim.claim_id:
-            return seen.earlier_until
-        return seen.types_until(claim, self.bucket.ttl_s or TTL_S)
-
-    def earlier_until(self, device_id: str, claim: Claim) -> float:
-        """Return until when owners before a new claim may type, as far as this node knows; its own row may not have arrived."""
-        return self._earlier_until(self.last(device_id), claim)
-
-    def last(self, device_id: str) -> SeenClaim | None:
-        """Return the last claim on a console, in force or not."""
-        return self._seen.get(encode_key(device_id))
-
-    def owner(self, device_id: str) -> Claim | None:
-        """Return the claim on a console that is in force as far as this node knows."""
-        seen = self.last(device_id)
-        ttl_s = self.bucket.ttl_s or TTL_S
-        return seen.claim if seen is not None and not seen.is_released and self._now() < seen.at + ttl_s else None
-
-    def knows_free(self, device_id: str, margin_s: float) -> bool:
-        """Whether no other node can have typed on a console within the margin: it was released, or never claimed."""
-        seen = self.last(device_id)
-        if seen is not None:
-            return seen.is_released and not seen.is_stale and self._now() >= seen.earlier_until + margin_s
-        return self._now() >= self.unseen_until() + margin_s
-
-    def may_be_held(self, device_id: str) -> bool:
-        """Whether the far end may still have the connection of an owner that did not give up the console."""
-        seen = self.last(device_id)
-        return seen is not None and self._now() < seen.earlier_until + _HELD_S
-
-    def unseen_until(self) -> float:
-        """Return until when an owner may type whose key had expired before this node has followed the claims."""
-        return self.complete_at + (self.bucket.ttl_s or TTL_S)
+#: Number of claims that are written at once when the node has a new lease.
+_WRITES_AT_ONCE = 50
 
 
 class ClaimedElsewhereError(Exception):
@@ -159,27 +48,39 @@ class HeldClaim:
     Attributes:
         device_id: the console.
         claim: the last value that this node wrote.
-        deadline: until when this node may type.
-        first_fence: smaller than the fences of all leases under this claim.
+        revision: of that value.
+        lease: of the node, which the claim names.
+        lock: returns the lock of the console's session.
+        on_lost: called once when the claim is lost.
+        inherited: the lock of the previous owner's session, with the rest of its life, once the claim is complete.
         lost_to: the claim of the new owner, once it is known.
         is_lost: whether the claim is over for this node.
-        is_stopped: whether this node has ended its renewals.
-        is_waiting: whether an earlier owner may type still.
-        taken_from: the previous owner's claim, if that has handed the console over.
-        renewing: the task that renews it.
+        is_stopped: whether this node types no more under this claim.
+        is_taking: whether it is not yet this node's turn to type.
+        writing: held while the claim's key is written.
     """
 
     device_id: str
     claim: Claim
     revision: int
-    deadline: WriteDeadline
-    first_fence: int = 0
+    lease: HeldLease
+    lock: Callable[[], ClaimedLock | None]
+    on_lost: Callable[[HeldClaim], None]
+    inherited: ClaimedLock | None = None
     lost_to: Claim | None = None
     is_lost: bool = False
     is_stopped: bool = False
-    is_waiting: bool = False
-    taken_from: Claim | None = None
-    renewing: asyncio.Task[None] | None = None
+    is_taking: bool = True
+    writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def first_fence(self) -> int:
+        """Smaller than the fences of all locks under this claim."""
+        return first_fence(self.claim.number)
+
+    def allows(self, now: float) -> bool:
+        """Whether this node may type on the console, or wait for its turn."""
+        return not self.is_stopped and self.claim.lease_id == self.lease.lease_id and self.lease.deadline.allows(now)
 
     def check(self, now: float) -> None:
         """Check that this node may type on the console.
@@ -189,7 +90,7 @@ class HeldClaim:
         """
         if self.lost_to is not None:
             raise moved(self.lost_to, self.claim.session_id)
-        if not self.deadline.allows(now):
+        if self.is_taking or not self.allows(now):
             raise PtyctlError(
                 ErrorCode.CLAIM_LOST,
                 f"this node could not renew its claim on console {self.device_id} in time; nothing more was typed",
@@ -198,157 +99,211 @@ class HeldClaim:
             )
 
 
-class ConsoleClaims:
-    """Claims consoles for one node. Each held claim is renewed by a task until it is lost or released."""
+class _Wait(NamedTuple):
+    """What the owner of a new claim waits for.
 
-    def __init__(
-        self,
-        bucket: Bucket,
-        node: str,
-        directory: ClaimDirectory,
-        fences: FenceCounter,
-        times: ClaimTimes | None = None,
-        now: Callable[[], float] = boot_time,
-    ) -> None:
-        self._bucket = bucket
-        self._node = node
+    Attributes:
+        until: at least until then.
+        lease_id: the lease of an owner that has not given up the console, which was found absent at `absent_at`.
+    """
+
+    until: float = float("-inf")
+    lease_id: str | None = None
+    absent_at: float = float("-inf")
+
+
+class ConsoleClaims:
+    """Claims consoles for one node. A held claim is in force while the node's lease is."""
+
+    def __init__(self, lease: NodeLease, directory: ClaimDirectory, now: Callable[[], float] = boot_time) -> None:
+        self._bucket = directory.bucket
         self._directory = directory
-        self._fences = fences
-        self._times = times or ClaimTimes()
+        self._leases = directory.leases
+        self._lease = lease
+        self._times = lease.times
         self._now = now
         self._held: dict[str, HeldClaim] = {}
-        self._state_id = _random_id()
-        #: The `state_id` of claims that wait for an earlier owner: a process that is started again does not take these over.
-        self._waiting_id = _random_id()
-        #: Until when an earlier owner may type for whose end an interrupted claim of this process was waiting.
-        self._unfinished: dict[str, float] = {}
+        #: Number of calls that claim a console now, by device_id.
+        self._taking: Counter[str] = Counter()
+        #: Claims with this node's lease that no session holds: their ids, and since when.
+        self._orphans: dict[str, tuple[str, float]] = {}
+        #: The last claim of this process that waits, or whose wait was interrupted, by device_id: its id, and its wait.
+        self._interrupted: dict[str, tuple[str, _Wait]] = {}
+        self._checking: asyncio.Task[None] | None = None
+        self._adopting: asyncio.Task[None] | None = None
+        lease.on_begin(self._lease_begun)
+        directory.subscribe(self._received)
 
     @property
     def node(self) -> str:
         """The name of this node."""
-        return self._node
+        return self._lease.node
 
     def use_state(self, state_id: str) -> None:
-        """Take over the claims that an earlier process with the same state directory has left."""
-        self._state_id = state_id
+        """Begin the lease of this node, and take over the claims that an earlier process with the same state directory left."""
+        self._lease.start(state_id)
 
     async def claim(
         self,
         device_id: str,
         session_id: str,
-        lease: Callable[[], ClaimedLease | None] = lambda: None,
+        lock: Callable[[], ClaimedLock | None] = lambda: None,
         on_lost: Callable[[HeldClaim], None] = lambda held: None,
     ) -> HeldClaim:
-        """Claim a console, and renew the claim from then on. An earlier claim of this node on it ends, without `on_lost`.
+        """Claim a console. An earlier claim of this node on it ends, without `on_lost`.
 
-        Waits the margin, for bytes of the previous owner that are still on their way, and until the margin after the end of
-        the last renewal that this node has seen: a server whose clock was stepped expires keys early. A claim that expired
-        before this node has followed the claims (again) counts as renewed then. Does not wait for an owner that gave up the
-        console, or has handed it over to this node.
-
-        A claim that is interrupted before the end of its wait is not released: other nodes would take its release for that of
-        an owner, before whom nobody can type any more. It expires; this process can claim the console meanwhile.
+        Waits until nothing of an earlier owner can reach the console: the margin, and until the last renewal of that owner's
+        lease is old enough. Does not wait for an owner that gave up the console, or has handed it over to this node. During
+        the wait the claim is stored as `waiting`: if it is interrupted, the next owner waits too.
 
         Args:
-            lease: returns the lease of the console's session, to be written with each renewal.
+            lock: returns the lock of the console's session, which is written to the claim when it has changed.
             on_lost: called once when the claim is lost.
 
         Raises:
             ClaimedElsewhereError: another node holds the claim.
-            PtyctlError: IO_ERROR; CLAIM_LOST or SESSION_MOVED if the claim was lost during the margin.
+            PtyctlError: IO_ERROR; CLAIM_LOST if this node has no lease, or it ended during the wait; SESSION_MOVED if another
+                node has taken the console meanwhile.
         """
         await self._until_claims_are_known()
-        if (earlier := self._held.get(device_id)) is not None:
-            await self.stop(earlier)
-            earlier.is_lost = True
-        last, is_free = self._directory.last(device_id), self._directory.knows_free(device_id, self._times.margin_s)
-        unfinished, started = self._unfinished.get(device_id), self._now()
-        unseen_until = self._directory.unseen_until() if last is None or last.is_stale else float("-inf")
-        if unfinished is not None and started < unfinished + self._times.margin_s:
-            unseen_until, is_free, is_waiting = max(unseen_until, unfinished), False, True
-        else:
-            is_waiting = not is_free and not self._continues_own(last)
-        continues = last.claim.session_id if last is not None and last.claim.session_id != session_id else None
-        if is_waiting:
-            self._unfinished[device_id] = max(unseen_until, started)
+        self._give_way(device_id)
+        self._taking[device_id] += 1
         try:
-            held = await self._create(device_id, self._new_claim(session_id, continues, is_waiting=is_waiting))
-        except ClaimedElsewhereError:
-            self._finish(device_id, unfinished)
-            raise
-        held.is_waiting = is_waiting
-        held.deadline.renew(started)
-        self._held[device_id] = held
-        held.renewing = asyncio.create_task(self._renew(held, lease, on_lost), name=f"claim on {device_id}")
-        try:
-            number = await self._fences.next(device_id)
-            held.first_fence = first_fence(number.value)
-            await self._check_stored(held)
-            if number.is_first and last is None:
-                held.is_waiting = False
-            if held.taken_from is None:
-                await self._wait_for_earlier_owners(held, is_free, float("-inf") if number.is_first else unseen_until)
-            held.check(self._now())
-        except BaseException:
-            if held.is_waiting:
-                await self.stop(held)
-                held.is_lost = True
-            else:
-                self._finish(device_id)
+            held, before, wait = await self._take(device_id, session_id, lock, on_lost)
+            try:
+                await self._wait_for_earlier_owners(held, wait)
+                if held.claim.waiting:
+                    await self._write_own(held, waiting=False)
+                held.is_taking = False
+                held.check(self._now())
+            except BaseException:
+                held.is_taking = True
                 await self.release(held)
-            raise
-        held.is_waiting = False
-        self._finish(device_id)
+                raise
+        finally:
+            self._taking[device_id] -= 1
+            self._taking += Counter()  # without those at zero
+        self._interrupted.pop(device_id, None)
+        held.inherited = self._inherited(before, session_id)
         return held
 
-    def _continues_own(self, last: SeenClaim | None) -> bool:
-        """Whether the last claim on a console is one for which this node need not wait: its own, or handed over to it."""
-        if last is None or last.is_stale:
-            return False
-        claim = last.claim
-        return claim.state_id == self._state_id or (claim.handed_over and claim.node == self._node)
+    def _give_way(self, device_id: str) -> None:
+        """End an earlier claim of this process on a console."""
+        if (earlier := self._held.get(device_id)) is not None:
+            self.stop(earlier)
+            earlier.is_lost = True
 
-    def _finish(self, device_id: str, until: float | None = None) -> None:
-        """Forget until when a claim waits; with `until`, return to that of an earlier one."""
-        if until is not None:
-            self._unfinished[device_id] = until
-        else:
-            self._unfinished.pop(device_id, None)
+    async def _take(
+        self,
+        device_id: str,
+        session_id: str,
+        lock: Callable[[], ClaimedLock | None],
+        on_lost: Callable[[HeldClaim], None],
+    ) -> tuple[HeldClaim, Claim | None, _Wait]:
+        """Store a new claim on a console; return it, the claim before it, and what its owner waits for. Raises as `claim`."""
+        key = encode_key(device_id)
+        while True:
+            lease = await self._lease.in_force()
+            entry = await self._bucket.get(key)  # before the lease that it names: an absent lease stays absent
+            before = None if entry is None else self._decoded(key, entry)
+            wait = await self._wait_after(device_id, before)
+            claim = self._new_claim(device_id, session_id, before, lease)
+            if self._end_of(wait, lease) > self._now():
+                claim = replace(claim, waiting=True)
+                self._interrupted[device_id] = claim.claim_id, wait
+            try:
+                revision = await self._store(key, claim, None if entry is None else entry.revision)
+            except ConflictError:
+                continue
+            self._give_way(device_id)  # of a call at the same time
+            held = HeldClaim(device_id, claim, revision, lease, lock, on_lost)
+            self._held[device_id] = held
+            return held, before, wait
 
-    def _new_claim(self, session_id: str, continues: str | None, *, is_waiting: bool) -> Claim:
-        state_id = self._waiting_id if is_waiting else self._state_id
-        return Claim(self._node, session_id, continues, _random_id(), _random_id(), state_id=state_id)
+    def _decoded(self, key: str, entry: Entry) -> Claim:
+        claim = decode_claim(key, entry)
+        if claim is None:
+            raise PtyctlError(
+                ErrorCode.IO_ERROR,
+                f"the key {key} of the bucket of claims holds no claim",
+                hint="find out which software wrote it; delete the key while no node has the console",
+            )
+        return claim
 
-    async def _check_stored(self, held: HeldClaim) -> None:
-        """Check that the claim's key is still this one, after the claim has its number.
+    def _new_claim(self, device_id: str, session_id: str, before: Claim | None, lease: HeldLease) -> Claim:
+        seen = self._directory.last(device_id)
+        known = [each.number for each in (before, None if seen is None else seen.claim) if each is not None]
+        number = max([first_number(self._bucket.created_s), *(number + 1 for number in known)])
+        if number >= MAX_NUMBER:
+            raise PtyctlError(
+                ErrorCode.IO_ERROR,
+                f"the claim on console {device_id} has the greatest possible number",
+                hint="find out which software wrote it; delete the bucket claims while no node is up: it is created again",
+            )
+        continues = before.session_id if before is not None and before.session_id != session_id else None
+        return Claim(self.node, lease.lease_id, _random_id(), number, session_id, self._now(), continues)
 
-        A node whose claim has the first number of a console does not wait for an owner that it has not seen: there was none
-        with a number. If the key of this claim had expired early, before its number was stored, that node owns the key now.
+    async def _wait_after(self, device_id: str, before: Claim | None) -> _Wait:
+        """Return what the next owner after a claim waits for.
 
         Raises:
-            PtyctlError: CLAIM_LOST, SESSION_MOVED; IO_ERROR.
+            ClaimedElsewhereError: the claim is in force, or may be.
+            PtyctlError: IO_ERROR.
         """
-        key = encode_key(held.device_id)
-        entry = await self._bucket.get(key)
-        stored = None if entry is None else decode_claim(key, entry)
-        if stored is None or stored.claim_id != held.claim.claim_id:
-            held.deadline.end()
-            held.is_lost, held.lost_to = True, stored
-            held.check(self._now())
+        if before is None:
+            is_removed = self._directory.last(device_id) is not None  # by hand: its owner may not know
+            return _Wait(self._now() + self._times.quiet_s) if is_removed else _Wait()
+        claim_id, interrupted = self._interrupted.get(device_id, ("", _Wait()))
+        if before.waiting and before.claim_id == claim_id:
+            return interrupted
+        wait = _Wait() if before.is_released else await self._wait_after_owner(before)
+        if before.waiting:  # its owner has found the leases of earlier owners absent before it wrote this
+            first_seen_at = self._directory.first_seen_at(device_id, before)
+            wait = wait._replace(until=max(wait.until, first_seen_at + self._times.quiet_s))
+        return wait
 
-    async def _wait_for_earlier_owners(self, held: HeldClaim, is_free: bool, unseen_until: float) -> None:
-        """Wait until no byte of an earlier owner can reach the console; a renewal that arrives meanwhile extends the wait."""
-        await asyncio.sleep(0 if is_free else self._times.margin_s)
-        while held.deadline.allows(now := self._now()):
-            until = max(self._directory.earlier_until(held.device_id, held.claim), unseen_until) + self._times.margin_s
-            if now >= until:
-                return
-            await asyncio.sleep(until - now)
+    async def _wait_after_owner(self, before: Claim) -> _Wait:
+        if self._lease.is_own(before.lease_id):
+            return _Wait() if before.handed_over else _Wait(self._now() + self._times.margin_s)
+        if await self._leases.has(before.node, before.lease_id) or self._leases.is_in_force(before.lease_id):
+            # A server that has lost its cluster can find a key expired that the others renew.
+            raise ClaimedElsewhereError(before)
+        absent_at = self._now()
+        return _Wait(absent_at + self._times.margin_s, before.lease_id, absent_at)
+
+    def _end_of(self, wait: _Wait, lease: HeldLease) -> float:
+        """Return when a wait ends, as far as this node knows now."""
+        if wait.lease_id is None:
+            return wait.until
+        return max(wait.until, self._leases.quiet_at(wait.lease_id, wait.absent_at, lease))
+
+    async def _wait_for_earlier_owners(self, held: HeldClaim, wait: _Wait) -> None:
+        """Wait until no byte of an earlier owner can reach the console; a renewal that arrives meanwhile extends the wait.
+
+        Raises:
+            PtyctlError: CLAIM_LOST, SESSION_MOVED.
+        """
+        while (until := self._end_of(wait, held.lease)) > (now := self._now()):
+            if not held.allows(now):
+                held.check(now)
+            await asyncio.sleep(min(until - now, _LOCK_CHECK_S))
+
+    def _inherited(self, before: Claim | None, session_id: str) -> ClaimedLock | None:
+        """Return the lock of the earlier owner's session with the rest of its life, by the clock of that owner."""
+        if before is None or before.is_released or before.lock is None or before.session_id == session_id:
+            return None
+        if before.handed_over:
+            return before.lock
+        seen = self._leases.last(before.lease_id)
+        if seen is None:
+            return None
+        age_s = seen.renewal.at - before.at + self._now() - seen.at
+        return replace(before.lock, expires_in_s=before.lock.expires_in_s - age_s)
 
     async def _until_claims_are_known(self) -> None:
         try:
             async with asyncio.timeout(_KNOWN_S):
-                await self._directory.complete.wait()
+                await self._directory.wait_until_complete()
         except TimeoutError:
             raise PtyctlError(
                 ErrorCode.IO_ERROR,
@@ -356,47 +311,10 @@ class ConsoleClaims:
                 hint="check the servers with ptyctl fleet doctor",
             ) from None
 
-    async def _create(self, device_id: str, claim: Claim) -> HeldClaim:
-        """Create the key. One that was handed over to this node is replaced, and one of its state directory."""
-        key, taken_from = encode_key(device_id), None
-        try:
-            revision = await self._bucket.create(key, claim.encode())
-        except ConflictError:
-            claim, revision, taken_from = await self._replace_own(key, claim)
-        except PtyctlError:  # whether the key was written is unknown
-            entry = await self._bucket.get(key)
-            written = None if entry is None else decode_claim(key, entry)
-            if entry is None or written is None or written.claim_id != claim.claim_id:
-                raise
-            revision = entry.revision
-        claim = Claim.decode(claim.encode(), revision)
-        deadline = WriteDeadline(self._times.ttl_s, self._times.margin_s)
-        return HeldClaim(device_id, claim, revision, deadline, taken_from=taken_from)
+    # Giving up
 
-    async def _replace_own(self, key: str, claim: Claim) -> tuple[Claim, int, Claim | None]:
-        """Return the new claim, its revision, and the claim that was handed over to this node, if it was."""
-        while True:
-            entry = await self._bucket.get(key)
-            with suppress(ConflictError):
-                if entry is None:  # it has expired since
-                    return claim, await self._bucket.create(key, claim.encode()), None
-                other = decode_claim(key, entry)
-                if other is None:
-                    raise PtyctlError(
-                        ErrorCode.IO_ERROR,
-                        f"the key {key} of the bucket of consoles holds no claim",
-                        hint="find out which software wrote it; it expires by itself",
-                    )
-                is_own = other.state_id in (self._state_id, self._waiting_id)
-                if other.node != self._node or not (other.handed_over or is_own):
-                    raise ClaimedElsewhereError(other)
-                taken_from = other if other.handed_over else None
-                if taken_from is not None:
-                    claim = replace(claim, continues=taken_from.session_id)
-                return claim, await self._bucket.update(key, claim.encode(), entry.revision), taken_from
-
-    async def hand_over(self, held: HeldClaim, node: str, lease: ClaimedLease | None) -> None:
-        """Give a console whose line is closed to another node, with its lease. No third node can claim it in between.
+    async def hand_over(self, held: HeldClaim, node: str, lock: ClaimedLock | None) -> None:
+        """Give a console whose line is closed to another node, with its lock. No third node can claim it in between.
 
         Args:
             held: from its first call on, this node types nothing on the console. It can be called again with another node: if
@@ -404,126 +322,222 @@ class ConsoleClaims:
 
         Raises:
             ConflictError: the claim was lost.
-            PtyctlError: IO_ERROR; the claim expires, unless it is released.
+            PtyctlError: CONNECT_FAILED if the other node has no lease; IO_ERROR.
         """
-        await self.stop(held)
-        key, claim = encode_key(held.device_id), held.claim.given_to(node, _random_id(), lease)
+        self.stop(held)
+        lease_id = await self._leases.of(node)
+        if lease_id is None:
+            raise PtyctlError(
+                ErrorCode.CONNECT_FAILED,
+                f"node {node} has no lease",
+                {"node": node},
+                hint="see the nodes: ptyctl fleet nodes",
+            )
         try:
-            held.revision = await self._bucket.update(key, claim.encode(), held.revision)
-        except ConflictError:  # a renewal was stored whose answer was not received
-            entry = await self._bucket.get(key)
-            if entry is None:
-                return
-            stored = decode_claim(key, entry)
-            if stored is None or stored.claim_id != held.claim.claim_id:
+            await self._write(held, node=node, lease_id=lease_id, lock=lock, handed_over=True)
+        except ConflictError:
+            stored = await self._stored(held.device_id)
+            if stored is not None and not stored.is_released:
                 raise
-            held.revision = await self._bucket.update(key, claim.encode(), entry.revision)
 
     async def release(self, held: HeldClaim) -> None:
-        """Give up a console, so that another node can claim it at once. Nothing may be typed on it any more."""
-        await self.stop(held)
+        """Give up a console, so that another node can claim it at once. Nothing may be typed on it any more.
+
+        If NATS does not answer, the claim is released later, or ends with the lease of this node.
+        """
+        self.stop(held)
         if held.is_lost:
             return
         held.is_lost = True
-        key = encode_key(held.device_id)
-        with suppress(ConflictError, PtyctlError):  # lost already, or it expires
-            try:
-                await self._bucket.delete(key, held.revision)
-            except ConflictError:  # a renewal was stored whose answer was not received
-                entry = await self._bucket.get(key)
-                stored = None if entry is None else decode_claim(key, entry)
-                if entry is not None and stored is not None and stored.claim_id == held.claim.claim_id:
-                    await self._bucket.delete(key, entry.revision)
+        with suppress(ConflictError, PtyctlError):
+            await self._write(held, node="", lease_id="", lock=None, handed_over=False)
 
-    async def lost_to(self, held: HeldClaim, owner: Claim) -> None:
+    def lost_to(self, held: HeldClaim, owner: Claim) -> None:
         """Record the new owner of a console that was handed over: calls on its old session get SESSION_MOVED from now on."""
-        await self.stop(held)
+        self.stop(held)
         held.is_lost, held.lost_to = True, replace(owner, handed_over=False)
 
-    async def stop(self, held: HeldClaim) -> None:
-        """End the renewals of a claim: nothing may be typed on its console any more."""
-        held.deadline.end()
+    def stop(self, held: HeldClaim) -> None:
+        """Type nothing more under a claim."""
         held.is_stopped = True
         if self._held.get(held.device_id) is held:
             del self._held[held.device_id]
-        if held.renewing is not None and held.renewing is not asyncio.current_task():
-            held.renewing.cancel()
-            await asyncio.gather(held.renewing, return_exceptions=True)
 
     async def aclose(self) -> None:
-        """End all renewals; the claims expire."""
+        """Type nothing more on any console; the claims end with the lease of this node."""
         for held in list(self._held.values()):
-            await self.stop(held)
+            self.stop(held)
+        await self._lease.aclose()
+        tasks = [task for task in (self._checking, self._adopting) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _renew(
-        self, held: HeldClaim, lease: Callable[[], ClaimedLease | None], on_lost: Callable[[HeldClaim], None]
-    ) -> None:
-        wait_s = self._times.renew_s
-        while not held.is_lost:
-            await self._wait(held, lease, wait_s)
+    # Writes
+
+    async def _store(self, key: str, claim: Claim, revision: int | None) -> int:
+        """Write a key that has a revision, or does not exist; return the new revision. Raises ConflictError, PtyctlError."""
+        value = claim.encode()
+        try:
+            if revision is None:
+                return await self._bucket.create(key, value)
+            return await self._bucket.update(key, value, revision)
+        except PtyctlError:  # whether it was stored is unknown
+            entry = await self._bucket.get(key)
+            if entry is None or entry.value != value:
+                raise
+            return entry.revision
+
+    async def _write(self, held: HeldClaim, *, only_held: bool = False, **changes: Any) -> None:
+        """Write a claim of this node with changed fields.
+
+        Args:
+            only_held: do nothing if the claim was given up: it may be that of another node by now.
+
+        Raises:
+            ConflictError: it is not this node's claim any more.
+            PtyctlError: IO_ERROR.
+        """
+        key = encode_key(held.device_id)
+        async with held.writing:
+            while not (only_held and held.is_stopped):
+                claim = replace(held.claim, at=self._now(), **changes)
+                try:
+                    held.revision = await self._store(key, claim, held.revision)
+                except ConflictError:  # lost, or an earlier write was stored whose answer was not received
+                    entry = await self._bucket.get(key)
+                    stored = None if entry is None else decode_claim(key, entry)
+                    if entry is None or stored is None or stored.claim_id != held.claim.claim_id:
+                        raise
+                    held.revision = entry.revision
+                else:
+                    held.claim = claim
+                    return
+
+    async def _write_own(self, held: HeldClaim, **changes: Any) -> None:
+        """Write a claim that this node holds; it is lost if it is another node's. Raises PtyctlError IO_ERROR."""
+        try:
+            await self._write(held, only_held=True, **changes)
+        except ConflictError:
+            self._lose(held, await self._stored(held.device_id))
+
+    async def _stored(self, device_id: str) -> Claim | None:
+        key = encode_key(device_id)
+        entry = await self._bucket.get(key)
+        return None if entry is None else decode_claim(key, entry)
+
+    # Changes
+
+    def _received(self, device_id: str, claim: Claim | None, revision: int | None) -> None:
+        """Give up a console whose claim is another one by now; earlier values of its key can arrive late."""
+        held = self._held.get(device_id)
+        if held is None or (claim is not None and claim.claim_id == held.claim.claim_id):
+            return
+        is_later = revision is None or revision > held.revision
+        if is_later or (claim is not None and claim.number > held.claim.number):
+            self._lose(held, claim)
+
+    def _lose(self, held: HeldClaim, claim: Claim | None) -> None:
+        if held.is_lost:
+            return
+        self.stop(held)
+        held.is_lost = True
+        held.lost_to = None if claim is None or claim.is_released else claim
+        if not held.is_taking:  # otherwise the call that claims it reports it
+            held.on_lost(held)
+
+    def _lease_begun(self, lease: HeldLease) -> None:
+        if self._checking is None:
+            self._checking = asyncio.create_task(self._check_repeatedly(), name="claims of this node")
+        if self._adopting is not None:
+            self._adopting.cancel()
+        self._adopting = asyncio.create_task(self._adopt_all(lease), name="claims under a new lease")
+
+    async def _adopt_all(self, lease: HeldLease) -> None:
+        """Let the claims that this node still has name its new lease."""
+        at_once = asyncio.Semaphore(_WRITES_AT_ONCE)
+
+        async def adopt(held: HeldClaim) -> None:
+            async with at_once:
+                await self._adopt(held, lease)
+
+        await asyncio.gather(*(adopt(held) for held in list(self._held.values()) if not held.is_taking))
+
+    async def _adopt(self, held: HeldClaim, lease: HeldLease) -> None:
+        while not held.is_stopped:
             try:
-                wait_s = self._times.renew_s if await self._renew_once(held, lease()) else 0.0
+                await self._write_own(held, lease_id=lease.lease_id, lock=held.lock())
             except PtyctlError as error:
-                _LOG.warning("a claim was not renewed", extra={"device_id": held.device_id, "why": error.message})
-                wait_s = _RETRY_S
-            except Exception:  # a claim is never left without renewal and without a report  # noqa: BLE001
-                _LOG.exception("a claim was not renewed", extra={"device_id": held.device_id})
-                wait_s = _RETRY_S
-        held.deadline.end()
-        if self._held.get(held.device_id) is held:
-            del self._held[held.device_id]
-        on_lost(held)
-
-    async def _wait(self, held: HeldClaim, lease: Callable[[], ClaimedLease | None], wait_s: float) -> None:
-        """Wait for the next renewal; a lock that was granted or has ended is written soon, and the end of the claim's wait."""
-        due = self._now() + wait_s
-        while (rest_s := due - self._now()) > 0:
-            await asyncio.sleep(min(rest_s, _LEASE_CHECK_S))
-            if _owner(lease()) != _owner(held.claim.lease) or self._renewed_state_id(held) != held.claim.state_id:
+                _LOG.warning("a claim has not got the new lease yet", extra={"device_id": held.device_id, "why": error.message})
+                await asyncio.sleep(_RETRY_S)
+            else:
+                held.lease = lease
                 return
 
-    def _renewed_state_id(self, held: HeldClaim) -> str:
-        """Return the `state_id` of a renewal: once the wait is over, a process that is started again takes the claim over."""
-        return self._state_id if held.claim.state_id == self._waiting_id and not held.is_waiting else held.claim.state_id
+    async def _check_repeatedly(self) -> None:
+        orphans_at = self._now()
+        while True:
+            await asyncio.sleep(_LOCK_CHECK_S)
+            for held in [held for held in self._held.values() if self._is_lock_due(held)]:
+                await self._logged(self._write_own(held, lock=held.lock()), held.device_id)
+            if self._now() >= orphans_at:
+                orphans_at = self._now() + self._times.renew_s
+                for device_id, claim in self._orphaned():
+                    await self._logged(self._release_orphan(device_id, claim), device_id)
 
-    async def _renew_once(self, held: HeldClaim, lease: ClaimedLease | None) -> bool:
-        """Renew a claim; return False if it must be tried again at once, or it is lost. Raises PtyctlError IO_ERROR."""
-        key, started = encode_key(held.device_id), self._now()
-        claim = replace(held.claim.renewed(_random_id(), lease), state_id=self._renewed_state_id(held))
+    async def _logged(self, work: Awaitable[None], device_id: str) -> None:
         try:
-            held.revision = await self._bucket.update(key, claim.encode(), held.revision)
-        except (ConflictError, PtyctlError) as error:
-            stored = await self._stored(held, key)
-            if stored is None or stored.attempt != claim.attempt:
-                if isinstance(error, PtyctlError):
-                    raise
-                return False  # lost, or an earlier renewal whose answer was lost: try again with its revision
-        held.claim = claim
-        held.deadline.renew(started)
-        return True
+            await work
+        except PtyctlError as error:
+            _LOG.warning("a claim was not written", extra={"device_id": device_id, "why": error.message})
+        except Exception:  # those of the other consoles are written nevertheless  # noqa: BLE001
+            _LOG.exception("a claim was not written", extra={"device_id": device_id})
 
-    async def _stored(self, held: HeldClaim, key: str) -> Claim | None:
-        """Read a key whose renewal failed: take over its revision if the claim is this one, else mark the claim as lost."""
+    def _is_lock_due(self, held: HeldClaim) -> bool:
+        """Whether the lock of a console's session is to be written: its holder has changed, or its end has moved."""
+        if held.is_taking or not held.allows(self._now()):
+            return False
+        lock, stored = held.lock(), held.claim.lock
+        if lock is None or stored is None or _owner(lock) != _owner(stored):
+            return _owner(lock) != _owner(stored)
+        moved_s = self._now() + lock.expires_in_s - (held.claim.at + stored.expires_in_s)
+        return abs(moved_s) > _LOCK_MOVED_S
+
+    def _orphaned(self) -> list[tuple[str, Claim]]:
+        """Return the claims with this node's lease that no session has held for the life of a lease.
+
+        Such a claim was stored after its call had ended, or handed over to this node without an open that followed.
+        """
+        lease, now = self._lease.current, self._now()
+        unheld = {
+            device_id: seen.claim
+            for device_id, seen in ([] if lease is None else self._directory.named(lease.lease_id))
+            if device_id not in self._held and not self._taking[device_id]
+        }
+        self._orphans = {
+            device_id: since
+            for device_id, since in self._orphans.items()
+            if device_id in unheld and unheld[device_id].claim_id == since[0]
+        }
+        for device_id, claim in unheld.items():
+            self._orphans.setdefault(device_id, (claim.claim_id, now))
+        return [(device_id, unheld[device_id]) for device_id, (_, at) in self._orphans.items() if now >= at + self._times.ttl_s]
+
+    async def _release_orphan(self, device_id: str, claim: Claim) -> None:
+        key = encode_key(device_id)
         entry = await self._bucket.get(key)
-        other = None if entry is None else decode_claim(key, entry)
-        if entry is not None and other is not None and other.claim_id == held.claim.claim_id:
-            held.revision = entry.revision
-            return other
-        held.is_lost, held.lost_to = True, other
-        return None
+        stored = None if entry is None else decode_claim(key, entry)
+        if entry is None or stored is None or stored.claim_id != claim.claim_id or stored.lease_id != claim.lease_id:
+            return
+        if device_id in self._held or self._taking[device_id]:
+            return
+        released = replace(stored, node="", lease_id="", lock=None, handed_over=False, at=self._now())
+        with suppress(ConflictError):
+            await self._store(key, released, entry.revision)
 
 
-def decode_claim(key: str, entry: Entry) -> Claim | None:
-    """Return the claim of a key; None if its value is none."""
-    try:
-        return Claim.decode(entry.value, entry.revision)
-    except ValueError as error:
-        _LOG.warning("a console's key has no valid claim", extra={"key": key, "why": str(error)})
-        return None
-
-
-def _owner(lease: ClaimedLease | None) -> tuple[str, str, int] | None:
-    return None if lease is None else (lease.holder, lease.principal, lease.fence)
+def _owner(lock: ClaimedLock | None) -> tuple[str, str, int] | None:
+    return None if lock is None else (lock.holder, lock.principal, lock.fence)
 
 
 def _random_id() -> str:

@@ -40,7 +40,8 @@ from ptyctl.session.clients import current_principal
 
 from .approvals import FleetApprovals
 from .audit_stream import AuditReader, add_rows, add_verifications
-from .console_claims import ClaimDirectory, moved
+from .claim_directory import ClaimDirectory
+from .console_claims import moved
 from .links import NodeLinks
 from .placement import candidates
 from .sites import FleetNodes, FleetSessions, qualified, see_nodes

@@ -98,21 +98,21 @@ class Drain:
                 while session.runs.current is not None:
                     await session.signal.wait(asyncio.get_running_loop().time() + _COMMAND_S)
         started = time.monotonic()
-        lease = await self._ownership.close_line(
+        lock = await self._ownership.close_line(
             session, held, f"node {self._node} is drained; its console moves to another node"
         )
         why = _NOT_A_DEVICE if session.spec.device is None else "no other node that is up may reach it"
         try:
             for node in await self._targets(session):
                 try:
-                    await self._claims.hand_over(held, node, lease)
+                    await self._claims.hand_over(held, node, lock)
                     reply = await self._open(node, session)
                 except PtyctlError as error:
                     why = f"node {node}: {error.message}"
                     _LOG.warning("a console was not handed over", extra={"device_id": held.device_id, "why": why})
                     continue
                 assert reply.session_id is not None
-                await self._claims.lost_to(held, replace(held.claim, node=node, session_id=reply.session_id))
+                self._claims.lost_to(held, replace(held.claim, node=node, session_id=reply.session_id))
                 return Moved(held.device_id, node, reply.session_id, round((time.monotonic() - started) * 1000))
         except ConflictError:
             why = "another node has taken it meanwhile"

@@ -27,17 +27,19 @@ from ptyctl.version import __version__
 from .audit_stream import CHECK_S as AUDIT_CHECK_S
 from .audit_stream import AuditReader, AuditSender
 from .boot_clock import boot_time
-from .buckets import CONSOLES, FENCES, NODES, POLICY, SESSIONS, Bucket, open_bucket
-from .console_claims import ClaimDirectory, ClaimTimes, ConsoleClaims
+from .buckets import CLAIMS, LEASES, NODES, POLICY, SESSIONS, Bucket, check_format, open_bucket
+from .claim_directory import ClaimDirectory
+from .console_claims import ConsoleClaims
 from .control import ControlListener, RequestVerifier, control_subject
 from .controller import FleetController, OwnController
 from .credentials import ADMIN, Credentials, connect
 from .directory import NodeDirectory, NodeRow, SessionDirectory
 from .drain import Drain
-from .fences import FenceCounter
 from .fleet_policy import FleetPolicy
+from .lease_directory import LeaseDirectory
 from .link import LinkListener, rpc_subject
 from .links import NodeLinks
+from .node_lease import LeaseTimes, NodeLease
 from .session_claims import SessionClaims
 from .sites import CHECK_S as HUB_CHECK_S
 from .sites import FleetNodes, FleetSessions, OtherSites
@@ -65,7 +67,7 @@ class FleetNode:
         node: str,
         *,
         replicas: int = 1,
-        times: ClaimTimes | None = None,
+        times: LeaseTimes | None = None,
         labels: tuple[str, ...] = (),
         hub: bool = False,
         ca: Path | None = None,
@@ -86,7 +88,7 @@ class FleetNode:
         self._site = site
         self._node = node
         self._replicas = replicas
-        self._times = times or ClaimTimes()
+        self._times = times or LeaseTimes()
         self._budget = budget or StartBudget()
         self._labels = labels
         self._started_at = time.time()
@@ -106,18 +108,19 @@ class FleetNode:
 
     async def __aenter__(self) -> Self:
         """Open the buckets. Raises PtyctlError IO_ERROR, UNSUPPORTED."""
-        self.claimed = ClaimDirectory(await self._bucket(CONSOLES, self._times.ttl_s))
+        await self._budget.wait("the buckets of the site", lambda: check_format(self._client.jetstream()), hint=_SEE_SERVERS)
+        leases = LeaseDirectory(await self._bucket(LEASES, self._times.ttl_s), self._times)
+        self.claimed = ClaimDirectory(await self._bucket(CLAIMS), leases)
         self.nodes = NodeDirectory(await self._bucket(NODES, self._times.ttl_s), self._node)
         self.sessions = SessionDirectory(await self._bucket(SESSIONS), self._node)
-        fences = FenceCounter(await self._bucket(FENCES))
-        self.claims = ConsoleClaims(self.claimed.bucket, self._node, self.claimed, fences, self._times)
-        self.ownership = SessionClaims(self.claims, self.claimed)
-        for follow in (self.claimed.follow, self.nodes.follow, self.sessions.follow):
+        self.claims = ConsoleClaims(NodeLease(leases.bucket, self._node, self._times), self.claimed)
+        self.ownership = SessionClaims(self.claims, self.claimed, self._times)
+        for follow in (leases.follow, self.claimed.follow, self.nodes.follow, self.sessions.follow):
             self._start(self._follow(follow))
         try:
             await self._budget.wait(
                 f"the claims of site {self._site}",
-                self.claimed.complete.wait,
+                self.claimed.wait_until_complete,
                 hint=f"{_SEE_SERVERS}; use the files of one ptyctl fleet init for servers and nodes",
             )
         except BaseException:
@@ -163,6 +166,7 @@ class FleetNode:
             local.settings.state_dir, self._ca, ADMIN, local.policies.use, local.audit_log.record
         )
         await asyncio.to_thread(policy.restore)
+        await self.ownership.use_state(local.settings.state_dir)
         policies = await self._bucket(POLICY)
         self._start(self._follow(lambda: policy.follow(policies)))
         await self._wait_for_policy(policy)
@@ -312,7 +316,7 @@ class FleetNode:
 class Membership:
     """A daemon's membership in a fleet: implements `ptyctl.daemon.main.Fleet` with the file of a node."""
 
-    def __init__(self, credentials: Credentials, times: ClaimTimes | None = None) -> None:
+    def __init__(self, credentials: Credentials, times: LeaseTimes | None = None) -> None:
         self._credentials = credentials
         self._times = times
         self._stack = AsyncExitStack()

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 
 from .audit_stream import STREAM, audit_subject
-from .buckets import BUCKET_TTL_S, CONSOLES, FENCES, NODES, POLICY, SESSIONS, encode_key
+from .buckets import BUCKET_TTL_S, CLAIMS, LEASES, NODES, OLD_CLAIMS, POLICY, SESSIONS, encode_key
 from .certificates import CA_FILE, CA_KEY_FILE, Authority
 from .control import control_subject
 from .credentials import ADMIN, NAME, inbox_prefix
@@ -186,7 +186,8 @@ def _tls(file: str) -> str:
 def _user(site: Site, name: str, public_key: str) -> str:
     """Return a key with its permissions.
 
-    A node announces only itself and its sessions, and reads only its own inboxes. The administrator owns no console.
+    A node announces only itself and its sessions, renews only its own lease, and reads only its own inboxes. The administrator
+    owns no console.
     """
     own = _admin_publishes(site) if name == ADMIN else _node_publishes(site, name)
     answers = [] if name == ADMIN else [rpc_subject(site.name, name), control_subject(site.name, name)]
@@ -199,8 +200,8 @@ def _node_publishes(site: Site, node: str) -> list[str]:
         *(_hub_requests(site) if site.hub is not None else ()),
         f"$KV.{NODES}.{encode_key(node)}",
         f"$KV.{SESSIONS}.{encode_key(node)}.>",
-        f"$KV.{CONSOLES}.>",
-        f"$KV.{FENCES}.>",
+        f"$KV.{LEASES}.{encode_key(node)}",
+        f"$KV.{CLAIMS}.>",
         rpc_subject(site.name, "*"),
         audit_subject(site.name, node),
         f"$JS.API.STREAM.CREATE.{STREAM}",
@@ -235,6 +236,7 @@ def _reads() -> list[str]:
     streams = [*(f"KV_{name}" for name in BUCKET_TTL_S), STREAM]
     return [
         "$JS.API.INFO",
+        f"$JS.API.STREAM.INFO.KV_{OLD_CLAIMS}",
         *(
             f"$JS.API.{action}.{stream}{rest}"
             for stream in streams

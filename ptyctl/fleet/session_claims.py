@@ -17,8 +17,10 @@ from ptyctl.files import replace_file
 from ptyctl.session.session import Session, StateChanged
 
 from .boot_clock import boot_time
-from .claim import Claim, ClaimedLease
-from .console_claims import ClaimDirectory, ClaimedElsewhereError, ConsoleClaims, HeldClaim, moved
+from .claim import Claim, ClaimedLock
+from .claim_directory import ClaimDirectory
+from .console_claims import ClaimedElsewhereError, ConsoleClaims, HeldClaim, moved
+from .node_lease import LeaseTimes
 
 _LOG = logging.getLogger(__name__)
 
@@ -30,9 +32,10 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 class SessionClaims:
     """Implements `ptyctl.controller.session_factory.ConsoleOwnership` with the claims of a fleet."""
 
-    def __init__(self, claims: ConsoleClaims, directory: ClaimDirectory) -> None:
+    def __init__(self, claims: ConsoleClaims, directory: ClaimDirectory, times: LeaseTimes | None = None) -> None:
         self._claims = claims
         self._directory = directory
+        self._delivery_s = (times or LeaseTimes()).delivery_s
         self._held: WeakKeyDictionary[Session, HeldClaim] = WeakKeyDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
         self._refusal: PtyctlError | None = None
@@ -62,7 +65,7 @@ class SessionClaims:
                 does; IO_ERROR.
         """
         held = self._held.get(session)
-        if held is not None and not held.is_lost and held.deadline.allows(boot_time()):
+        if held is not None and not held.is_lost and held.allows(boot_time()):
             return
         if self._refusal is not None:
             raise self._refusal
@@ -70,11 +73,10 @@ class SessionClaims:
             await self._admit(session)
         device_id = session.spec.device_id
         assert device_id is not None, "only consoles are claimed"
-        await self._use_state(state_dir)
-        previous = self._directory.last(device_id)
+        await self.use_state(state_dir)
         try:
             held = await self._claims.claim(
-                device_id, session.session_id, lambda: _lease_of(session), lambda lost: self._lost(session, lost)
+                device_id, session.session_id, lambda: _lock_of(session), lambda lost: self._lost(session, lost)
             )
         except ClaimedElsewhereError as error:
             if error.claim.node == self._claims.node:
@@ -88,36 +90,36 @@ class SessionClaims:
         if other:
             session.leases.revoke(now)
         session.leases.renew_fence(held.first_fence, now)
-        if held.taken_from is not None:
-            if held.taken_from.lease is not None:
-                _take_over(session, held.taken_from.lease, 0.0)
-        elif other and previous is not None and not previous.is_released and previous.claim.lease is not None:
-            _take_over(session, previous.claim.lease, boot_time() - previous.at)
+        if held.inherited is not None:
+            _take_over(session, held.inherited)
 
-    async def _use_state(self, state_dir: Path) -> None:
+    async def use_state(self, state_dir: Path) -> None:
+        """Begin the lease of this node, and take over the claims that an earlier process with a state directory has left."""
         async with self._state_read:
             if not self._has_state:
                 try:
-                    self._claims.use_state(await asyncio.to_thread(_state_id, state_dir / STATE_ID))
-                except OSError as error:  # after a restart, the claims of this process must expire first
+                    state_id = await asyncio.to_thread(_state_id, state_dir / STATE_ID)
+                except OSError as error:  # after a restart, the lease of this process must expire first
                     _LOG.warning("the id of the state directory is not stored", extra={"why": error.strerror})
+                    state_id = secrets.token_hex(16)
+                self._claims.use_state(state_id)
                 self._has_state = True
 
-    async def close_line(self, session: Session, held: HeldClaim, why: str) -> ClaimedLease | None:
-        """Type no more on a console, and close its line; return the lease of its session.
+    async def close_line(self, session: Session, held: HeldClaim, why: str) -> ClaimedLock | None:
+        """Type no more on a console, and close its line; return the lock of its session.
 
-        The claim stays this node's, and is not renewed any more: hand it over or release it.
+        The claim stays this node's: hand it over or release it.
         """
-        await self._claims.stop(held)
-        lease = _lease_of(session)
+        self._claims.stop(held)
+        lock = _lock_of(session)
         await session.give_up_line(why)
-        return lease
+        return lock
 
     def _use(self, session: Session, held: HeldClaim) -> None:
         if session not in self._held:
             session.subscribe(StateChanged, lambda event: self._state_changed(session))
         self._held[session] = held
-        session.set_ownership_check(lambda: self._check(session, held), held.deadline.delivery_s)
+        session.set_ownership_check(lambda: self._check(session, held), self._delivery_s)
 
     def _check(self, session: Session, held: HeldClaim) -> None:
         """Check that this node may type on the console of a session.
@@ -174,12 +176,12 @@ def _is_over(session: Session) -> bool:
     return session.reconnect is None and session.state in ("closed", "lost", "eof")
 
 
-def _lease_of(session: Session) -> ClaimedLease | None:
+def _lock_of(session: Session) -> ClaimedLock | None:
     lease = session.lease()
     if lease is None:
         return None
     rest_s = lease.expires_at - asyncio.get_running_loop().time()
-    return ClaimedLease(lease.holder.task_id, lease.holder.principal, rest_s, lease.fence)
+    return ClaimedLock(lease.holder.task_id, lease.holder.principal, rest_s, lease.fence)
 
 
 def _state_id(path: Path, boot_id: Path = _BOOT_ID) -> str:
@@ -191,6 +193,7 @@ def _state_id(path: Path, boot_id: Path = _BOOT_ID) -> str:
         OSError: it cannot be read or stored.
     """
     if not path.exists():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # of a node that has not kept anything yet
         replace_file(path, secrets.token_hex(16), sync=True)
     file = path.stat()
     parts = [path.read_bytes(), boot_id.read_bytes(), b"%d %d" % (file.st_dev, file.st_ino)]
@@ -202,13 +205,12 @@ def _claimed_by_namesake(claim: Claim, device_id: str) -> PtyctlError:
         ErrorCode.CLAIM_LOST,
         f"a process with the name of this node and another state directory owns console {device_id}",
         {"device_id": device_id, "node": claim.node, "delivery": "not_sent"},
-        hint="repeat the call when its claim has expired, after 15 s; a node's file is for one process",
+        hint="repeat the call when its lease has expired; a node's file is for one process",
     )
 
 
-def _take_over(session: Session, lease: ClaimedLease, age_s: float) -> None:
+def _take_over(session: Session, lock: ClaimedLock) -> None:
     """Grant the holder of the previous owner's lock the rest of its life, with a new fence."""
-    rest_s = lease.expires_in_s - age_s
-    if rest_s > 0 and session.lease() is None:
+    if lock.expires_in_s > 0 and session.lease() is None:
         now = asyncio.get_running_loop().time()
-        session.leases.acquire(Owner(lease.principal, lease.holder), rest_s, now)
+        session.leases.acquire(Owner(lock.principal, lock.holder), lock.expires_in_s, now)

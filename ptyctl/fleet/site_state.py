@@ -15,12 +15,14 @@ from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 
 from .buckets import (
     BUCKET_TTL_S,
-    CONSOLES,
+    CLAIMS,
+    LEASES,
     NODES,
     POLICY,
     SESSIONS,
     ConflictError,
     Entry,
+    check_format,
     decode_key,
     encode_key,
     find_bucket,
@@ -28,11 +30,12 @@ from .buckets import (
     reported,
 )
 from .certificates import days_left
-from .console_claims import decode_claim
+from .claim_directory import decode_claim
 from .control import request
 from .credentials import Credentials, connect
 from .directory import NodeRow, decode_node
 from .fleet_policy import KEY, decode_policy, sign_policy
+from .node_lease import decode_renewal
 from .sites import HUB, mirror_name
 
 #: How long the first connection may take for a person at a terminal (seconds).
@@ -57,12 +60,21 @@ async def read_site(credentials: Credentials) -> dict[str, Any]:
         "site": credentials.site,
         "problems": _problems(credentials.site, nodes),
         "nodes": [{**asdict(row), "up": True} for row in nodes.up] + [{"node": node, "up": False} for node in nodes.not_up],
-        "consoles": [
-            {"device_id": decode_key(key), **asdict(claim)}
-            for key, entry in values[CONSOLES].items()
-            if (claim := decode_claim(key, entry)) is not None
-        ],
+        "consoles": _consoles(values[CLAIMS], values[LEASES]),
     }
+
+
+def _consoles(claims: Mapping[str, Entry], leases: Mapping[str, Entry]) -> list[dict[str, Any]]:
+    """Return the claims that are in force."""
+    renewals = [decode_renewal(key, entry.value) for key, entry in leases.items()]
+    in_force = {renewal.lease_id for renewal in renewals if renewal is not None}
+    rows = []
+    for key, entry in claims.items():
+        claim = decode_claim(key, entry)
+        if claim is not None and claim.lease_id in in_force:
+            fields = asdict(claim)
+            rows.append({"device_id": decode_key(key), "lease": fields.pop("lock"), **fields})
+    return rows
 
 
 class _Nodes(NamedTuple):
@@ -222,12 +234,22 @@ async def check_site(credentials: Credentials) -> list[SiteCheck]:
             found.append(_check_certificate(credentials.certificate))
         for name in BUCKET_TTL_S:
             found.append(await _check_bucket(client, name, credentials.replicas))
+        found += await _check_format(client)
         found.append(await _check_nodes(client, credentials.site))
         if credentials.hub:
             found.append(await check_hub(client, credentials.site))
         return found
     finally:
         await client.close()
+
+
+async def _check_format(client: Client) -> list[SiteCheck]:
+    """Return the problem that the site has claims of an earlier version, if it has."""
+    try:
+        await check_format(client.jetstream())
+    except PtyctlError as error:
+        return [SiteCheck("format", False, f"{error.message}: {error.hint}")]
+    return []
 
 
 def _check_version(client: Client) -> SiteCheck:

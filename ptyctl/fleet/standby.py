@@ -12,8 +12,7 @@ from ptyctl.api.session import GivenUp, SessionReply, SessionRequest
 from ptyctl.controller.devices import DevicePlacement
 
 from .boot_clock import boot_time
-from .claim import TTL_S
-from .console_claims import ClaimDirectory
+from .claim_directory import ClaimDirectory
 from .directory import NodeDirectory
 from .placement import candidates
 
@@ -25,6 +24,8 @@ CHECK_S, INVENTORY_S = 0.5, 5.0
 STEP_S = 2.0
 #: How long after a failed attempt the next one follows; how long a new owner must last until the console has one (seconds).
 RETRY_S, SETTLED_S = 5.0, 5.0
+#: Number of consoles that are connected at once: those of a dead node are free at the same moment.
+MAX_ATTEMPTS = 100
 
 #: Errors that may pass although they are not retryable: another owner was faster, or the line was lost during the login.
 _MAY_SUCCEED = (ErrorCode.SESSION_MOVED, ErrorCode.CLAIM_LOST, ErrorCode.REMOTE_CLOSED)
@@ -40,8 +41,8 @@ OpenHere = Callable[[SessionRequest], Awaitable[SessionReply]]
 class Standby:
     """Follows the claims on standby consoles for one node.
 
-    A console is wanted from the expiry of its claim until it has a new owner. A console that was closed is not wanted. The
-    nodes that may reach it try one after the other; the claim decides if two of them try at once.
+    A console is wanted from the expiry of its owner's lease until it has a new owner. A console that was closed is not wanted.
+    The nodes that may reach it try one after the other; the claim decides if two of them try at once.
     """
 
     def __init__(
@@ -78,7 +79,8 @@ class Standby:
         for name, device in self._devices.items():
             assert device.device_id is not None
             self._note(name, device.device_id, now)
-            if name in self._wanted and name not in self._attempts and self._is_due(name, device, now):
+            is_free = name not in self._attempts and len(self._attempts) < MAX_ATTEMPTS
+            if name in self._wanted and is_free and self._is_due(name, device, now):
                 attempt = asyncio.create_task(self._take(name, device.device_id), name=f"standby for {name}")
                 self._attempts[name] = attempt
                 attempt.add_done_callback(lambda done, name=name: self._attempts.pop(name))  # type: ignore[misc]
@@ -110,8 +112,9 @@ class Standby:
             if name in self._wanted and now >= seen.claimed_at + SETTLED_S:
                 self._wanted.pop(name)
                 self._retry_at.pop(name, None)
-        elif not seen.is_released and name not in self._wanted:
-            self._wanted[name] = (seen.at + (self._claimed.bucket.ttl_s or TTL_S), seen.claim.node)
+        elif not seen.claim.is_released and name not in self._wanted and self._claimed.leases.complete.is_set():
+            expires_at = self._claimed.leases.expires_at(seen.claim.lease_id, seen.claimed_at)
+            self._wanted[name] = expires_at, seen.claim.node
 
     def _is_due(self, name: str, device: DevicePlacement, now: float) -> bool:
         if device.device_id is None or self._claimed.owner(device.device_id) is not None:

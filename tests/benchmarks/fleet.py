@@ -20,8 +20,9 @@ from ptyctl.api.handle import SessionHandle
 from ptyctl.api.operator import WatchRequest
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.runtime_dir import RuntimeDir
-from ptyctl.fleet.claim import MARGIN_S, TTL_S
+from ptyctl.fleet.buckets import LEASE_TTL_S
 from ptyctl.fleet.credentials import load_credentials
+from ptyctl.fleet.node_lease import MARGIN_S
 from ptyctl.fleet.site_state import drain_node
 from tests.fleet.site_files import new_site, site_server
 
@@ -237,6 +238,6 @@ ROWS = (
     Row("fleet-drain", "drain a node with a console", "ms", None, (Aim("≤", 2000),), _drain_run),
     Row(
         "fleet-failover", "death of a node to the first byte of the next", "ms", None,
-        (Aim("≤", (TTL_S + MARGIN_S + 2) * 1000),), _failover_run,
+        (Aim("≤", (LEASE_TTL_S + MARGIN_S + 2) * 1000),), _failover_run,
     ),
 )  # fmt: skip

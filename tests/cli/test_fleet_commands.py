@@ -14,9 +14,9 @@ import pytest
 
 from ptyctl.api.handle import SessionHandle
 from ptyctl.fleet import site_state
-from ptyctl.fleet.console_claims import ClaimTimes
 from ptyctl.fleet.credentials import load_credentials
 from ptyctl.fleet.node import Membership
+from ptyctl.fleet.node_lease import LeaseTimes
 from tests.cli.command_line import PROGRAM, CommandResult, is_one_line, ptyctl
 from tests.fleet.nodes import RunningNode, serving, silent_console, until, until_known
 from tests.fleet.site_files import new_site, site_server
@@ -30,7 +30,7 @@ session_type = "console"
 login = {{ automatic = false }}
 """
 #: The life of keys that `fleet doctor` expects, with a short margin.
-TIMES = ClaimTimes(renew_s=1.0, margin_s=0.5)
+TIMES = LeaseTimes(renew_s=1.0, margin_s=0.5)
 
 
 async def fleet(folder: Path, file: str, *arguments: str) -> CommandResult:

@@ -12,12 +12,12 @@ from fixtures.servers.nats import NatsCluster
 from ptyctl.controller.access import AccessController
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
-from ptyctl.fleet.console_claims import ClaimTimes
 from ptyctl.fleet.controller import FleetController
 from ptyctl.fleet.node import FleetNode
+from ptyctl.fleet.node_lease import LeaseTimes
 
 #: Short times, so that a console moves within seconds; not shorter, because a busy machine can stop a test for two.
-TIMES = ClaimTimes(ttl_s=4.0, renew_s=0.4, margin_s=0.5)
+TIMES = LeaseTimes(ttl_s=4.0, renew_s=0.4, margin_s=0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ async def running_node(
     cluster: NatsCluster,
     name: str,
     state_dir: Path,
-    times: ClaimTimes = TIMES,
+    times: LeaseTimes = TIMES,
     *,
     devices: str = "",
     labels: tuple[str, ...] = (),

@@ -13,13 +13,13 @@ from nats.js.kv import KeyValue
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.fleet import buckets
-from ptyctl.fleet.buckets import BUCKET_TTL_S, CONSOLES, NODES, SESSIONS, ConflictError, Entry, find_problems, open_bucket
+from ptyctl.fleet.buckets import BUCKET_TTL_S, CLAIMS, LEASES, NODES, SESSIONS, ConflictError, Entry, find_problems, open_bucket
 
 FIRST, SECOND = b"1", b"2"
 
 
 async def test_compare_and_set_with_another_revision_is_refused(client: Client) -> None:
-    bucket = await open_bucket(client.jetstream(), CONSOLES)
+    bucket = await open_bucket(client.jetstream(), CLAIMS)
     revision = await bucket.create("k", FIRST)
     with pytest.raises(ConflictError):
         await bucket.create("k", SECOND)
@@ -59,10 +59,10 @@ async def test_watch_yields_values_changes_and_deletions(client: Client) -> None
 async def test_bucket_with_another_configuration_is_refused_with_the_reason(
     client: Client, fields: dict[str, object], problem: str
 ) -> None:
-    config = api.KeyValueConfig(CONSOLES, ttl=15.0, direct=False).evolve(**fields)
+    config = api.KeyValueConfig(LEASES, ttl=15.0, direct=False).evolve(**fields)
     await client.jetstream().create_key_value(config)
     with pytest.raises(PtyctlError, match=problem) as raised:
-        await open_bucket(client.jetstream(), CONSOLES)
+        await open_bucket(client.jetstream(), LEASES)
     assert raised.value.code is ErrorCode.UNSUPPORTED
     assert raised.value.hint is not None
 
@@ -126,8 +126,8 @@ async def test_new_bucket_that_its_server_does_not_know_yet_is_opened(client: Cl
 
 async def test_operation_without_a_server_is_an_io_error_of_unknown_delivery(client: Client) -> None:
     stream = client.jetstream()
-    bucket = await open_bucket(stream, CONSOLES)
-    await stream.delete_stream("KV_consoles")
+    bucket = await open_bucket(stream, CLAIMS)
+    await stream.delete_stream("KV_claims")
     with pytest.raises(PtyctlError) as raised:
         async with asyncio.timeout(30):
             await bucket.update("k", FIRST, 1)

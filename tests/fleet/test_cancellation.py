@@ -11,9 +11,7 @@ import pytest
 
 from ptyctl.fleet.buckets import Bucket
 from ptyctl.fleet.cancellation import keep_cancellation
-from ptyctl.fleet.console_claims import ClaimDirectory, ClaimTimes, ConsoleClaims
-from ptyctl.fleet.fences import FenceCounter
-from tests.fleet.fake_bucket import FakeBucket
+from ptyctl.fleet.node_lease import LeaseTimes, NodeLease
 
 
 class Store:
@@ -22,6 +20,7 @@ class Store:
     def __init__(self) -> None:
         self.is_updating = asyncio.Event()
         self.losses = 1
+        self.entry = SimpleNamespace(value=None, revision=0)
 
     async def create(self, key: str, value: bytes) -> int:
         self.entry = SimpleNamespace(value=value, revision=1)
@@ -41,18 +40,13 @@ class Store:
         return revision + 1
 
 
-async def test_claims_close_although_the_cancellation_of_a_renewal_was_lost() -> None:
+async def test_lease_closes_although_the_cancellation_of_a_renewal_was_lost() -> None:
     store: Any = Store()
-    bucket = Bucket(store, 1, 15.0)
-    directory = ClaimDirectory(bucket)
-    directory.complete.set()
-    claims = ConsoleClaims(
-        bucket, "a", directory, FenceCounter(FakeBucket(float("inf"))), ClaimTimes(ttl_s=15, renew_s=0, margin_s=0)
-    )
-    await claims.claim("line", "s")
+    lease = NodeLease(Bucket(store, 1, 15.0), "a", LeaseTimes(ttl_s=15, renew_s=0, margin_s=0))
+    lease.start("state")
     async with asyncio.timeout(60):
         await store.is_updating.wait()
-        await claims.aclose()
+        await lease.aclose()
 
 
 @pytest.mark.parametrize("error", [None, ValueError("late")])

@@ -27,7 +27,7 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.handle import SessionHandle
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.runtime_dir import RuntimeDir
-from ptyctl.fleet.buckets import encode_key
+from ptyctl.fleet.buckets import CLAIMS, LEASES, encode_key
 from tests.fleet.line_history import Granted, Written, find_faults
 from tests.fleet.node_process import NodeProcess
 from tests.fleet.nodes import TIMES
@@ -43,7 +43,7 @@ port = {port}
 session_type = "console"
 """
 #: The faults of a test run.
-SHORT = ("claim expired early", "wall clock of a node stepped", "node killed", "line cut")
+SHORT = ("lease expired early", "wall clock of a node stepped", "node killed", "line cut")
 #: How long a client waits for an answer (seconds): longer than a node is paused.
 _PATIENCE_S = 30.0
 #: What a link may hold of acknowledged bytes when the console ends it (seconds).
@@ -197,7 +197,7 @@ class Campaign:
         node = self.choose.choice(self.nodes)
         faults: dict[str, Callable[[], Awaitable[None]]] = {
             "node killed": lambda: self._kill_node(node),
-            "node paused past its claims": lambda: self._pause_node(node, TIMES.ttl_s + 1.5),
+            "node paused past its lease": lambda: self._pause_node(node, TIMES.ttl_s + 1.5),
             "node paused": lambda: self._pause_node(node, 1.5),
             "node cut off": lambda: self._cut(node.proxies, TcpProxy.cut),
             "requests of a node lost": lambda: self._cut(node.proxies, lambda proxy: proxy.halve(answers=True)),
@@ -205,7 +205,7 @@ class Campaign:
             "links of a node reset": lambda: self._reset(node),
             "slow links": self._slow_down,
             "wall clock of a node stepped": lambda: self._step_clock(node),
-            "claim expired early": lambda: self._expire_early(client),
+            "lease expired early": lambda: self._expire_early(client),
             "line cut": self._cut_line,
         }
         if len(self.cluster.servers) > 1:
@@ -257,10 +257,10 @@ class Campaign:
         node.step_clock(self.choose.choice([-86_400, -60, 60, 86_400]))
 
     async def _expire_early(self, client: Client) -> None:
-        """Expire a claim as a NATS server does whose clock is stepped forward: without a marker, at any time."""
-        subject = f"$KV.consoles.{encode_key(self.choose.choice(self.consoles).name)}"
+        """Expire a lease as a NATS server does whose clock is stepped forward: without a marker, at any time."""
+        subject = f"$KV.{LEASES}.{encode_key(self.choose.choice(self.nodes).name)}"
         with suppress(nats.errors.Error):
-            await client.jetstream(timeout=1).purge_stream("KV_consoles", subject=subject)
+            await client.jetstream(timeout=1).purge_stream(f"KV_{LEASES}", subject=subject)
 
     async def _cut_line(self) -> None:
         self.choose.choice(self.consoles).cut()
@@ -276,8 +276,9 @@ class Campaign:
         await self._cut([proxy for names, proxy in self.between.items() if name in names], TcpProxy.cut)
 
     async def _step_down(self, client: Client) -> None:
+        bucket = self.choose.choice((LEASES, CLAIMS))
         with suppress(nats.errors.Error):  # no leader, or no answer
-            await client.request("$JS.API.STREAM.LEADER.STEPDOWN.KV_consoles", b"", timeout=1)
+            await client.request(f"$JS.API.STREAM.LEADER.STEPDOWN.KV_{bucket}", b"", timeout=1)
 
 
 @asynccontextmanager

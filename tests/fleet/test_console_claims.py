@@ -16,16 +16,17 @@ from nats.js.errors import KeyNotFoundError
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.fleet.boot_clock import boot_time
-from ptyctl.fleet.buckets import CONSOLES, FENCES, Bucket, Entry, encode_key, open_bucket
-from ptyctl.fleet.claim import Claim, ClaimedLease
-from ptyctl.fleet.console_claims import ClaimDirectory, ClaimedElsewhereError, ClaimTimes, ConsoleClaims, HeldClaim
-from ptyctl.fleet.fences import FenceCounter
-from tests.fleet.fake_bucket import FakeBucket
+from ptyctl.fleet.buckets import CLAIMS, LEASES, Bucket, Entry, encode_key, open_bucket
+from ptyctl.fleet.claim import Claim, ClaimedLock
+from ptyctl.fleet.claim_directory import ClaimDirectory
+from ptyctl.fleet.console_claims import ClaimedElsewhereError, ConsoleClaims, HeldClaim
+from ptyctl.fleet.lease_directory import LeaseDirectory
+from ptyctl.fleet.node_lease import LeaseTimes, NodeLease, Renewal
 from tests.fleet.nodes import until
 
 pytestmark = pytest.mark.waits
 
-TIMES = ClaimTimes(ttl_s=3.0, renew_s=0.3, margin_s=0.5)
+TIMES = LeaseTimes(ttl_s=3.0, renew_s=0.3, margin_s=0.5)
 CONSOLE = "rack 1/port 7"
 
 MakeNode = Callable[[str], "Node"]
@@ -46,16 +47,18 @@ class LossyBucket(Bucket):
 class Node:
     """A node's view of the claims, and its own."""
 
-    def __init__(self, bucket: LossyBucket, name: str, fences: FenceCounter) -> None:
-        self.bucket = bucket
-        self.directory = ClaimDirectory(bucket)
-        self.claims = ConsoleClaims(bucket, name, self.directory, fences, TIMES)
+    def __init__(self, leases: LossyBucket, claims: Bucket, name: str) -> None:
+        self.leases = leases
+        self.bucket = claims
+        self.directory = ClaimDirectory(claims, LeaseDirectory(leases, TIMES))
+        self.lease = NodeLease(leases, name, TIMES)
+        self.claims = ConsoleClaims(self.lease, self.directory)
         self.claims.use_state(f"state of {name}")
         self.lost: asyncio.Queue[HeldClaim] = asyncio.Queue()
-        self.following = asyncio.create_task(self.directory.follow())
+        self.following = [asyncio.create_task(each.follow()) for each in (self.directory, self.directory.leases)]
 
-    async def claim(self, session_id: str, lease: ClaimedLease | None = None) -> HeldClaim:
-        return await self.claims.claim(CONSOLE, session_id, lambda: lease, self.lost.put_nowait)
+    async def claim(self, session_id: str, lock: ClaimedLock | None = None) -> HeldClaim:
+        return await self.claims.claim(CONSOLE, session_id, lambda: lock, self.lost.put_nowait)
 
     async def claim_when_free(self, session_id: str) -> HeldClaim:
         async with asyncio.timeout(60):
@@ -67,19 +70,20 @@ class Node:
 
     async def stop(self) -> None:
         """Stop as a killed node does: nothing is released."""
-        self.following.cancel()
+        for following in self.following:
+            following.cancel()
         await self.claims.aclose()
 
 
 @pytest.fixture
 async def make_node(client: Client) -> AsyncIterator[MakeNode]:
     async with AsyncExitStack() as stack:
-        opened = await open_bucket(client.jetstream(), CONSOLES, ttl_s=TIMES.ttl_s)
-        fences = FenceCounter(await open_bucket(client.jetstream(), FENCES))
+        leases = await open_bucket(client.jetstream(), LEASES, ttl_s=TIMES.ttl_s)
+        claims = await open_bucket(client.jetstream(), CLAIMS)
 
         def make(name: str) -> Node:
-            bucket = LossyBucket(opened.store, opened.created_s, TIMES.ttl_s)
-            node = Node(bucket, name, fences)
+            bucket = LossyBucket(leases.store, leases.created_s, TIMES.ttl_s)
+            node = Node(bucket, Bucket(claims.store, claims.created_s, None), name)
             stack.push_async_callback(node.stop)
             return node
 
@@ -99,19 +103,20 @@ async def test_second_node_is_refused_with_the_owner_while_the_claim_is_renewed(
 
 async def test_console_of_a_dead_node_is_claimed_after_its_write_deadline(make_node: MakeNode) -> None:
     a, b = make_node("a"), make_node("b")
-    lease = ClaimedLease("task", "alice", 60.0, 7)
-    first = await a.claim("s1", lease)
-    await until(lambda: (seen := b.directory.last(CONSOLE)) is not None and seen.claim.lease is not None)
+    lock = ClaimedLock("task", "alice", 60.0, 7)
+    first = await a.claim("s1", lock)
+    await until(lambda: (seen := b.directory.last(CONSOLE)) is not None and seen.claim.lock is not None)
+    deadline_at = first.lease.deadline.at
     await a.stop()
     second = await b.claim_when_free("s2")
-    assert boot_time() >= first.deadline.at + TIMES.margin_s
+    assert boot_time() >= deadline_at + TIMES.margin_s
     with pytest.raises(PtyctlError) as refused:
         first.check(boot_time())
     assert (refused.value.code, refused.value.retryable) == (ErrorCode.CLAIM_LOST, True)
     assert second.claim.continues == "s1"
     assert second.first_fence > first.first_fence
-    seen = b.directory.last(CONSOLE)
-    assert seen is not None
+    assert second.inherited is not None
+    assert 0 < second.inherited.expires_in_s < 60
 
 
 async def test_key_that_expires_during_its_claim_is_claimed(make_node: MakeNode, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,17 +155,18 @@ async def test_released_console_is_claimed_by_another_node_at_once(make_node: Ma
 async def test_renewal_whose_answer_was_lost_keeps_the_claim(make_node: MakeNode) -> None:
     node = make_node("a")
     held = await node.claim("s1")
-    node.bucket.loses_answers = True
+    lease = node.lease.current
+    node.leases.loses_answers = True
     await asyncio.sleep(2 * TIMES.ttl_s)
     held.check(boot_time())
-    assert not held.is_lost
+    assert node.lease.current is lease
 
 
 async def test_node_whose_key_was_taken_reports_the_new_owner(make_node: MakeNode) -> None:
     a, b = make_node("a"), make_node("b")
     held = await a.claim("s1")
-    # as if it had expired while the node was paused; in one step, or a renewal can find no claim in between
-    await b.bucket.put(encode_key(CONSOLE), Claim("b", "s2").encode())
+    # as if its lease had expired while the node was paused
+    await b.bucket.put(encode_key(CONSOLE), Claim("b", "of b", "1", held.claim.number + 1, "s2", 0.0).encode())
     async with asyncio.timeout(60):
         assert await a.lost.get() is held
     with pytest.raises(PtyctlError) as refused:
@@ -171,91 +177,69 @@ async def test_node_whose_key_was_taken_reports_the_new_owner(make_node: MakeNod
     assert "s2" in (refused.value.hint or "")
 
 
-async def test_console_whose_key_expired_early_is_used_only_after_the_deadline_of_its_owner(
+async def stop_renewals(node: Node) -> None:
+    """End the renewals of a node's lease as if it did not reach the servers."""
+    assert node.lease._renewing is not None
+    node.lease._renewing.cancel()
+    await asyncio.wait({node.lease._renewing})
+
+
+async def expire_lease(client: Client, node: str) -> None:
+    """Let a lease expire at once."""
+    await client.jetstream().purge_stream("KV_leases", subject=f"$KV.leases.{node}")
+
+
+async def test_console_whose_lease_expired_early_is_used_only_after_the_deadline_of_its_owner(
     make_node: MakeNode, client: Client
 ) -> None:
     """A NATS server whose clock was stepped, or a new leader with another clock, expires keys at any time, without a marker."""
     a, b = make_node("a"), make_node("b")
     first = await a.claim("s1")
-    assert first.renewing is not None
-    first.renewing.cancel()  # as if its node did not reach the servers
-    await until(lambda: (seen := b.directory.last(CONSOLE)) is not None and seen.revision >= first.revision)
-    await client.jetstream().purge_stream("KV_consoles", subject=f"$KV.consoles.{encode_key(CONSOLE)}")
-    second = await b.claim("s2")
-    assert boot_time() >= first.deadline.at + 2 * TIMES.margin_s  # bytes of its last moment are under way for 1.5 margins
+    await stop_renewals(a)
+    await until(lambda: b.directory.leases.last(first.claim.lease_id) is not None)
+    await expire_lease(client, "a")
+    second = await b.claim_when_free("s2")
+    assert boot_time() >= first.lease.deadline.at + 2 * TIMES.margin_s  # bytes of its last moment are under way for 1.5 margins
     assert second.claim.continues == "s1"
     second.check(boot_time())
 
 
-async def test_console_whose_key_expired_early_before_a_node_started_is_used_only_after_the_deadline_of_its_owner(
+async def test_console_whose_lease_expired_early_before_a_node_started_is_used_only_after_the_deadline_of_its_owner(
     make_node: MakeNode, client: Client
 ) -> None:
     a = make_node("a")
     first = await a.claim("s1")
-    assert first.renewing is not None
-    first.renewing.cancel()  # as if its node did not reach the servers
-    await client.jetstream().purge_stream("KV_consoles", subject=f"$KV.consoles.{encode_key(CONSOLE)}")
+    await stop_renewals(a)
+    await expire_lease(client, "a")
     b = make_node("b")
     second = await b.claim("s2")
-    assert boot_time() >= first.deadline.at + 2 * TIMES.margin_s
+    assert boot_time() >= first.lease.deadline.at + 2 * TIMES.margin_s
     second.check(boot_time())
 
 
 async def test_renewal_that_is_received_during_a_claim_extends_its_wait(
-    make_node: MakeNode, client: Client, monkeypatch: pytest.MonkeyPatch
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its key is created only after the owner's renewal, and after that expired early."""
-    node, key = make_node("b"), encode_key(CONSOLE)
-    create = node.bucket.create
-    owner = Claim("a", "s1", claim_id="1", state_id="state of a")
-    await node.bucket.put(key, owner.encode())
-    await until(lambda: node.directory.last(CONSOLE) is not None)
-    (first := node.directory.last(CONSOLE)).at -= TIMES.ttl_s  # type: ignore[union-attr]
-    renewed_at = 0.0
+    """It was stored before the lease was found absent, and is reported after that."""
+    node = make_node("b")
+    entry = Entry(Renewal("of a", "state of a", "1", 0.0).encode(), 1)
+    node.directory.leases._receive("a", entry)
+    seen = node.directory.leases.last("of a")
+    assert seen is not None
+    seen.at -= 2 * TIMES.ttl_s
+    await node.bucket.create(encode_key(CONSOLE), Claim("a", "of a", "1", 1, "s1", 0.0).encode())
+    update, renewed_at = node.bucket.update, 0.0
 
-    async def create_late(key: str, value: bytes) -> int:
+    async def renew_meanwhile(key: str, value: bytes, revision: int) -> int:
         nonlocal renewed_at
-        renewed_at = boot_time()
-        await node.bucket.put(key, owner.renewed("2", None).encode())
-        await until(lambda: node.directory.last(CONSOLE) is not first)
-        await client.jetstream().purge_stream("KV_consoles", subject=f"$KV.consoles.{key}")
-        return await create(key, value)
+        if not renewed_at:
+            renewed_at = boot_time()
+            node.directory.leases._receive("a", entry._replace(revision=2))
+        return await update(key, value, revision)
 
-    monkeypatch.setattr(node.bucket, "create", create_late)
+    monkeypatch.setattr(node.bucket, "update", renew_meanwhile)
     await node.claim("s2")
-    assert boot_time() >= renewed_at + TIMES.ttl_s + TIMES.margin_s
-
-
-class Clock:
-    """Seconds that the test sets."""
-
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def test_console_that_a_second_owner_released_is_not_free_while_the_first_may_type() -> None:
-    clock, key = Clock(), encode_key(CONSOLE)
-    directory = ClaimDirectory(FakeBucket(TIMES.ttl_s), clock)  # type: ignore[arg-type]
-    directory._receive(key, Entry(Claim("a", "s1", claim_id="1", state_id="of a").encode(), 1))
-    directory._receive(key, Entry(Claim("b", "s2", claim_id="2", state_id="of b").encode(), 2))  # the first expired early
-    directory._receive(key, None)
-    clock.now += TIMES.ttl_s
-    assert not directory.knows_free(CONSOLE, TIMES.margin_s)
-    clock.now += TIMES.margin_s
-    assert directory.knows_free(CONSOLE, TIMES.margin_s)
-
-
-def test_console_that_was_handed_over_and_released_is_free() -> None:
-    clock, key = Clock(), encode_key(CONSOLE)
-    directory = ClaimDirectory(FakeBucket(TIMES.ttl_s), clock)  # type: ignore[arg-type]
-    owner = Claim("a", "s1", claim_id="1", state_id="of a")
-    directory._receive(key, Entry(owner.encode(), 1))
-    directory._receive(key, Entry(owner.given_to("b", "2", None).encode(), 2))
-    directory._receive(key, Entry(Claim("b", "s2", claim_id="2", state_id="of b").encode(), 3))
-    directory._receive(key, None)
-    assert directory.knows_free(CONSOLE, TIMES.margin_s)
+    assert boot_time() >= renewed_at + TIMES.ttl_s
 
 
 async def test_restarted_node_takes_its_claim_over_with_a_greater_fence(make_node: MakeNode) -> None:

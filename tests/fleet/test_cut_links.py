@@ -163,7 +163,7 @@ async def test_node_that_is_cut_off_types_nothing_past_its_deadline_and_reads_on
             await type_until_refused(handle, began_at)
         assert refused.value.code is ErrorCode.CLAIM_LOST
         assert len(began_at) > 2
-        assert began_at[-2] < held.deadline.at <= boot_time()
+        assert began_at[-2] < held.lease.deadline.at <= boot_time()
         has_failed.set()
         text = ""
         async with asyncio.timeout(30):

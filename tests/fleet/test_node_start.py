@@ -16,8 +16,8 @@ from ptyctl.controller.settings import Settings
 from ptyctl.fleet import credentials as fleet_credentials
 from ptyctl.fleet import node as fleet_node
 from ptyctl.fleet import start_budget
-from ptyctl.fleet.buckets import FENCES, POLICY, Bucket, open_bucket
-from ptyctl.fleet.console_claims import ClaimDirectory
+from ptyctl.fleet.buckets import OLD_CLAIMS, POLICY, SESSIONS, Bucket, open_bucket
+from ptyctl.fleet.claim_directory import ClaimDirectory
 from ptyctl.fleet.credentials import Credentials
 from ptyctl.fleet.fleet_policy import FleetPolicy
 from ptyctl.fleet.node import FleetNode, Membership
@@ -33,6 +33,10 @@ def drop_requests(patch: pytest.MonkeyPatch, number: int) -> None:
             raise PtyctlError(ErrorCode.IO_ERROR, "nats: timeout")
         return await open_bucket(*args, **options)  # type: ignore[arg-type]
 
+    async def find_no_old_bucket(*args: object) -> None:
+        pass
+
+    patch.setattr(fleet_node, "check_format", find_no_old_bucket)
     patch.setattr(fleet_node, "open_bucket", open_late)
     patch.setattr(start_budget, "RETRY_S", 0.0)
 
@@ -86,7 +90,7 @@ async def test_node_starts_once_its_servers_answer(client: Client, monkeypatch: 
 
 async def test_node_whose_servers_never_answer_ends_with_the_reason(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     drop_requests(monkeypatch, 1_000_000)
-    with pytest.raises(PtyctlError, match="at last for the bucket consoles: nats: timeout") as raised:
+    with pytest.raises(PtyctlError, match="at last for the bucket leases: nats: timeout") as raised:
         await FleetNode(client, "site", "alpha", budget=StartBudget(0.0)).__aenter__()
     assert raised.value.code is ErrorCode.IO_ERROR
     assert "ptyctl fleet doctor" in (raised.value.hint or "")
@@ -94,7 +98,7 @@ async def test_node_whose_servers_never_answer_ends_with_the_reason(client: Clie
 
 async def test_node_whose_claims_are_not_reported_ends_with_the_reason(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ClaimDirectory, "follow", follow_nothing)
-    monkeypatch.setattr(LateNode, "last", FENCES)
+    monkeypatch.setattr(LateNode, "last", SESSIONS)
     with pytest.raises(PtyctlError, match="at last for the claims of site site: no answer") as raised:
         await LateNode(client, "site", "alpha").__aenter__()
     assert "use the files of one ptyctl fleet init" in (raised.value.hint or "")
@@ -111,6 +115,14 @@ async def test_node_without_a_policy_whose_servers_report_none_ends_with_the_rea
     ):
         with pytest.raises(PtyctlError, match="at last for the policy of site site: no answer"):
             await node.serve(AccessController(local), local)
+
+
+async def test_node_refuses_a_site_with_the_claims_of_an_earlier_version(client: Client) -> None:
+    await client.jetstream().create_key_value(bucket=OLD_CLAIMS)
+    with pytest.raises(PtyctlError, match=f"the site has the bucket {OLD_CLAIMS}") as raised:
+        await FleetNode(client, "site", "alpha").__aenter__()
+    assert raised.value.code is ErrorCode.UNSUPPORTED
+    assert "stop all nodes" in (raised.value.hint or "")
 
 
 def test_waits_of_a_start_have_one_budget_and_the_error_names_all() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -11,9 +13,13 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.session import GivenUp, SessionRequest
 from ptyctl.controller.devices import DevicePlacement
+from ptyctl.fleet import standby
+from ptyctl.fleet.buckets import Entry
 from ptyctl.fleet.claim import Claim
-from ptyctl.fleet.console_claims import ClaimDirectory
+from ptyctl.fleet.claim_directory import ClaimDirectory
 from ptyctl.fleet.directory import NodeRow
+from ptyctl.fleet.lease_directory import LeaseDirectory
+from ptyctl.fleet.node_lease import Renewal
 from ptyctl.fleet.standby import RETRY_S, SETTLED_S, STEP_S, Standby
 from tests.fleet.fake_bucket import FakeBucket
 from tests.fleet.nodes import MakeNode, silent_console, until, until_known
@@ -95,8 +101,12 @@ class StandbyNode:
     """A node named b with one standby console, and a clock that the test sets."""
 
     def __init__(self, *up: str) -> None:
-        self.bucket = FakeBucket(15)
-        self.claimed = ClaimDirectory(self.bucket, lambda: self.bucket.now)  # type: ignore[arg-type]
+        self.bucket = FakeBucket(math.inf)
+        self.leases = LeaseDirectory(self.bucket, now=lambda: self.bucket.now)  # type: ignore[arg-type]
+        self.leases.complete.set()
+        self.leases.complete_at = self.bucket.now
+        self.claimed = ClaimDirectory(self.bucket, self.leases, lambda: self.bucket.now)  # type: ignore[arg-type]
+        self.revision = 0
         self.opened: list[str | None] = []
         self.failure: ErrorCode | None = None
         self.given_up: GivenUp | None = None
@@ -115,10 +125,21 @@ class StandbyNode:
         now, nodes = lambda: self.bucket.now, Nodes(*up)
         self.standby = Standby("b", self.claimed, nodes, placements, given_up, open_here, now)  # type: ignore[arg-type]
 
-    async def claim(self, node: str, device: str = "rack") -> None:
-        await self.bucket.put(device, Claim(node, "s", claim_id=node).encode())
-        entry, _ = self.bucket.values[device]
-        self.claimed._receive(device, entry)
+    def claim(self, node: str, device: str = "rack") -> None:
+        """Report a claim of a node, and a renewal of its lease."""
+        self.revision += 1
+        self.leases._receive(node, Entry(Renewal(f"of {node}", node, str(self.revision), 0.0).encode(), self.revision))
+        self.store(Claim(node, f"of {node}", f"claim of {node}", self.revision, "s", 0.0), device)
+
+    def release(self, device: str = "rack") -> None:
+        """Report that the claim on a console was released."""
+        seen = self.claimed.last(device)
+        assert seen is not None
+        self.store(replace(seen.claim, node="", lease_id=""), device)
+
+    def store(self, claim: Claim, device: str) -> None:
+        self.revision += 1
+        self.claimed._receive(device, Entry(claim.encode(), self.revision))
 
     async def after(self, seconds: float) -> int:
         """Return the number of attempts so far, some seconds later."""
@@ -131,7 +152,7 @@ class StandbyNode:
 
 async def test_standby_waits_for_the_expiry_and_for_less_loaded_nodes() -> None:
     node = StandbyNode("a", "c", "b")
-    await node.claim("a")
+    node.claim("a")
     assert await node.after(14) == 0
     assert await node.after(1 + STEP_S - 0.1) == 0  # c is first; a, the owner that is gone, does not count
     assert await node.after(0.1) == 1
@@ -139,42 +160,41 @@ async def test_standby_waits_for_the_expiry_and_for_less_loaded_nodes() -> None:
 
 async def test_standby_leaves_closed_and_other_consoles_alone() -> None:
     node = StandbyNode("b")
-    await node.claim("a")
-    await node.claim("a", "other")
-    node.claimed._receive("rack", None)
+    node.claim("a")
+    node.claim("a", "other")
+    node.release()
     assert await node.after(100) == 0
 
 
 async def test_console_that_was_closed_stays_closed_after_an_interruption_of_the_watch() -> None:
     node = StandbyNode("b")
-    await node.claim("a")
-    node.claimed._receive("rack", None)
-    assert node.claimed.knows_free("rack", 0)
-    await node.claimed.follow()  # it reports no key: the deletion is no longer stored
+    node.claim("a")
+    node.release()
+    await node.leases.follow()
+    await node.claimed.follow()
     assert await node.after(100) == 0
-    assert not node.claimed.knows_free("rack", 0)
 
 
 async def test_standby_tries_again_until_a_new_owner_has_lasted() -> None:
     node = StandbyNode("b")
     node.failure = ErrorCode.CONNECT_FAILED
-    await node.claim("a")
+    node.claim("a")
     assert await node.after(15) == 1
-    node.claimed._receive("rack", None)  # the failed attempt has released its claim
+    node.release()  # the failed attempt has released its claim
     assert await node.after(RETRY_S - 1) == 1
     assert await node.after(1) == 2
-    await node.claim("c")
+    node.claim("c")
     assert await node.after(SETTLED_S) == 2
-    node.claimed._receive("rack", None)  # closed by its user
+    node.release()  # closed by its user
     assert await node.after(100) == 2
 
 
 async def test_standby_does_not_try_a_refused_login_again() -> None:
     node = StandbyNode("b")
     node.failure = ErrorCode.AUTH_FAILED
-    await node.claim("a")
+    node.claim("a")
     assert await node.after(15) == 1
-    node.claimed._receive("rack", None)
+    node.release()
     assert await node.after(RETRY_S) == 1
     assert await node.after(3600) == 1
 
@@ -183,12 +203,41 @@ async def test_standby_does_not_open_a_console_that_this_node_has_given_up() -> 
     """The node was killed after a refused login, before it released the console."""
     node = StandbyNode("b")
     node.given_up = GivenUp(reason="the login was refused", at=0)
-    await node.claim("b")
+    node.claim("b")
     assert await node.after(3600) == 0
 
 
 async def test_standby_opens_a_given_up_console_that_another_node_has_owned_since() -> None:
     node = StandbyNode("b")
     node.given_up = GivenUp(reason="the login was refused", at=0)
-    await node.claim("c")
+    node.claim("c")
     assert await node.after(15) == 1
+
+
+async def test_standby_console_whose_owner_died_before_the_node_started_is_taken() -> None:
+    node = StandbyNode("b")
+    node.store(Claim("a", "of a", "claim of a", 1, "s", 0.0), "rack")
+    assert await node.after(14) == 0
+    assert await node.after(1) == 1
+
+
+async def test_standby_connects_a_limited_number_of_consoles_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(standby, "MAX_ATTEMPTS", 2)
+    node = StandbyNode("b")
+    devices = [f"rack{number}" for number in range(5)]
+    is_open = asyncio.Event()
+
+    async def placements() -> dict[str, DevicePlacement]:
+        return {device: DevicePlacement(device, (), standby=True) for device in devices}
+
+    async def open_here(request: SessionRequest) -> None:
+        node.opened.append(request.device)
+        await is_open.wait()
+
+    node.standby._placements, node.standby._open_here = placements, open_here  # type: ignore[assignment]
+    for device in devices:
+        node.claim("a", device)
+    assert await node.after(100) == 2
+    is_open.set()
+    assert await node.after(0) == 2
+    assert await node.after(0) == 4

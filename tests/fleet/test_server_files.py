@@ -28,6 +28,7 @@ async def test_node_joins_a_site_with_its_file(tmp_path: Path) -> None:
     with site_server(folder):
         credentials = load_credentials(folder / "alpha.toml")
         async with Membership(credentials) as node:
+            node.claims.use_state("state")
             await node.claims.claim("rack-1", "s1")
             state = await read_site(credentials)
     (console,) = state["consoles"]
@@ -65,13 +66,13 @@ async def test_key_of_a_node_does_not_write_rows_or_read_inboxes_of_another(tmp_
             alpha = await connect(load_credentials(folder / "alpha.toml"))
             stream = client.jetstream(timeout=1)
             await stream.publish("$KV.nodes.beta", b"own row")
-            for bucket, key in (("nodes", "alpha"), ("sessions", "alpha.s1")):
+            for bucket, key in (("nodes", "alpha"), ("sessions", "alpha.s1"), ("leases", "alpha")):
                 with pytest.raises(NatsError):
                     await stream.publish(f"$KV.{bucket}.{key}", b"forged")
                 assert await stored(alpha, bucket, key) != b"forged"
             assert await stored(alpha, "nodes", "beta") == b"own row"
             with pytest.raises(NatsError):
-                await stream.delete_stream("KV_consoles")
+                await stream.delete_stream("KV_claims")
             received: list[bytes] = []
 
             async def receive(message: object) -> None:

@@ -15,15 +15,17 @@ from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.api.handle import SessionHandle
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
-from ptyctl.fleet.buckets import CONSOLES, FENCES, encode_key, open_bucket
-from ptyctl.fleet.console_claims import ClaimDirectory, ClaimTimes, ConsoleClaims
-from ptyctl.fleet.fences import FenceCounter
+from ptyctl.fleet.buckets import CLAIMS, LEASES, encode_key, find_bucket, open_bucket
+from ptyctl.fleet.claim_directory import ClaimDirectory
+from ptyctl.fleet.console_claims import ConsoleClaims
+from ptyctl.fleet.lease_directory import LeaseDirectory
+from ptyctl.fleet.node_lease import LeaseTimes, NodeLease
 from ptyctl.fleet.session_claims import SessionClaims
 from tests.fleet.nodes import until
 
 pytestmark = pytest.mark.waits
 
-TIMES = ClaimTimes(ttl_s=3.0, renew_s=0.3, margin_s=0.5)
+TIMES = LeaseTimes(ttl_s=3.0, renew_s=0.3, margin_s=0.5)
 
 
 class Node:
@@ -99,23 +101,23 @@ async def breaking_console() -> AsyncIterator[tuple[int, Callable[..., None]]]:
 
 
 async def remove_claim(client: Client) -> None:
-    """Let the claim on the console expire at once."""
-    await client.jetstream().purge_stream("KV_consoles", subject=f"$KV.consoles.{encode_key('rack-1')}")
+    """Delete the claim on the console, as a person does with other software."""
+    await (await find_bucket(client.jetstream(), CLAIMS)).delete(encode_key("rack-1"))
 
 
 @pytest.fixture
 async def make_node(client: Client, tmp_path: Path) -> AsyncIterator[MakeNode]:
     async with AsyncExitStack() as stack:
-        bucket = await open_bucket(client.jetstream(), CONSOLES, ttl_s=TIMES.ttl_s)
-        fences = FenceCounter(await open_bucket(client.jetstream(), FENCES))
+        leases = await open_bucket(client.jetstream(), LEASES, ttl_s=TIMES.ttl_s)
+        bucket = await open_bucket(client.jetstream(), CLAIMS)
 
         async def make(name: str, reconnect_for_s: float = 0.0) -> Node:
-            directory = ClaimDirectory(bucket)
-            claims = ConsoleClaims(bucket, name, directory, fences, TIMES)
-            following = asyncio.create_task(directory.follow())
-            stack.callback(following.cancel)
+            directory = ClaimDirectory(bucket, LeaseDirectory(leases, TIMES))
+            claims = ConsoleClaims(NodeLease(leases, name, TIMES), directory)
+            for each in (directory.leases, directory):
+                stack.callback(asyncio.create_task(each.follow()).cancel)
             stack.push_async_callback(claims.aclose)
-            ownership = SessionClaims(claims, directory)
+            ownership = SessionClaims(claims, directory, TIMES)
             stack.push_async_callback(ownership.aclose)
             local = LocalController(Settings(state_dir=tmp_path / name, reconnect_for_s=reconnect_for_s), ownership=ownership)
             return Node(await stack.enter_async_context(local), claims, directory)
@@ -142,7 +144,7 @@ async def test_console_moves_with_its_lock_when_its_node_stops_renewing(make_nod
     a, b = await make_node("a"), await make_node("b")
     first = await a.open(acquire_lock=True, task_id="t", lock_ttl_ms=60_000)
     assert first.opened.fence is not None
-    await until(lambda: (seen := b.directory.last("rack-1")) is not None and seen.claim.lease is not None)
+    await until(lambda: (seen := b.directory.last("rack-1")) is not None and seen.claim.lock is not None)
     await a.claims.aclose()
     second = await b.open_when_free()
     status = await second.status()

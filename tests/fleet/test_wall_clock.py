@@ -12,8 +12,9 @@ import pytest
 
 import ptyctl.fleet
 from fixtures.virtual_clock import run_virtually
-from ptyctl.fleet.claim import MARGIN_S, RENEW_S, TTL_S
-from tests.fleet.test_interrupted_claims import Site, cut_off, loop_time
+from ptyctl.fleet.buckets import LEASE_TTL_S
+from ptyctl.fleet.node_lease import MARGIN_S, RENEW_S
+from tests.fleet.virtual_site import Site, loop_time
 
 #: Modules that read the wall clock, and why.
 _READERS = {
@@ -37,12 +38,12 @@ async def move_console() -> tuple[float, float]:
     held = await a.claim("s1")
     for _ in range(60):
         await asyncio.sleep(1.0)
-        assert held.deadline.at >= loop_time() + TTL_S - MARGIN_S - RENEW_S - 0.01
-    cut_off(held)
+        assert held.lease.deadline.at >= loop_time() + LEASE_TTL_S - MARGIN_S - RENEW_S - 0.01
+    a.link.interrupt("cut")
     ended = loop_time()
-    await asyncio.sleep(TTL_S)
+    await asyncio.sleep(LEASE_TTL_S)
     taken = await b.claim("s2")
-    assert taken.deadline.allows(loop_time())
+    taken.check(loop_time())
     return ended, loop_time()
 
 

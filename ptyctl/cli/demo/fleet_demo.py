@@ -88,7 +88,7 @@ async def _move_console(
     await _until_lock_is_stored(site)
     nodes["berlin"].kill()
     killed_at = time.monotonic()
-    console.print("\n[bold red]berlin is killed[/]; its claim expires after 15 s, and the next owner waits 3 s\n")
+    console.print("\n[bold red]berlin is killed[/]; its lease expires after 15 s, and the next owner waits 3 s\n")
     moved = await _open_when_free(clients["lisbon"], fields)
     _say(console, "lisbon", f"owns the console {time.monotonic() - killed_at:.0f} s later, in session {moved.session_id}")
     lock = await moved.heartbeat()
@@ -103,7 +103,7 @@ async def _move_console(
 
 
 async def _until_lock_is_stored(site: Path) -> None:
-    """Wait until the servers know the console's lock: the claim has it from its next renewal on."""
+    """Wait until the servers know the console's lock, which is written to the claim soon after it was granted."""
     credentials = load_credentials(site / f"{ADMIN}.toml")
     async with asyncio.timeout(_MOVE_S):
         while not any(console["lease"] for console in (await read_site(credentials))["consoles"]):  # noqa: ASYNC110
