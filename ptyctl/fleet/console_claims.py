@@ -49,7 +49,7 @@ class HeldClaim:
         device_id: the console.
         claim: the last value that this node wrote.
         revision: of that value.
-        lease: of the node, which the claim names.
+        lease: of the node, which the stored claim names.
         lock: returns the lock of the console's session.
         on_lost: called once when the claim is lost.
         inherited: the lock of the previous owner's session, with the rest of its life, once the claim is complete.
@@ -80,7 +80,7 @@ class HeldClaim:
 
     def allows(self, now: float) -> bool:
         """Whether this node may type on the console, or wait for its turn."""
-        return not self.is_stopped and self.claim.lease_id == self.lease.lease_id and self.lease.deadline.allows(now)
+        return not self.is_stopped and self.lease.deadline.allows(now)
 
     def check(self, now: float) -> None:
         """Check that this node may type on the console.
@@ -93,7 +93,7 @@ class HeldClaim:
         if self.is_taking or not self.allows(now):
             raise PtyctlError(
                 ErrorCode.CLAIM_LOST,
-                f"this node could not renew its claim on console {self.device_id} in time; nothing more was typed",
+                f"this node could not renew its lease in time; nothing more was typed on console {self.device_id}",
                 {"device_id": self.device_id, "node": self.claim.node},
                 hint="repeat the call; check the NATS servers with ptyctl fleet doctor",
             )

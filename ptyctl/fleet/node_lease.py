@@ -97,18 +97,19 @@ class WriteDeadline:
     ttl_s: float = LEASE_TTL_S
     margin_s: float = MARGIN_S
     at: float = float("-inf")
+    is_over: bool = False
 
     def renew(self, started_at: float) -> None:
         """Extend the deadline after a renewal that began at `started_at` has succeeded. It never moves back."""
         self.at = max(self.at, started_at + self.ttl_s - self.margin_s)
 
     def end(self) -> None:
-        """The lease is over."""
-        self.at = float("-inf")
+        """The lease is over, also if a renewal succeeds later."""
+        self.is_over = True
 
     def allows(self, now: float) -> bool:
         """Whether a byte may be sent now."""
-        return now < self.at
+        return not self.is_over and now < self.at
 
 
 @dataclass(slots=True, eq=False)

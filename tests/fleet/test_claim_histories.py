@@ -50,6 +50,7 @@ ACTIONS = (
     "answers lost",
     "late",
     "answer lost once",
+    "request lost once",
     *["heal"] * 3,
     "pause",
     *["continue"] * 2,
@@ -128,6 +129,8 @@ class History:
                 node.link.interrupt(step.action)  # type: ignore[arg-type]
             case "answer lost once":
                 node.link.losses += 1
+            case "request lost once":
+                node.link.drops += 1
             case "heal":
                 node.link.heal()
             case "pause":

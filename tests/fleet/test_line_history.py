@@ -46,3 +46,42 @@ def test_correct_history_has_no_faults() -> None:
 def test_planted_fault_is_found(typed: list[Typed], written: list[Written], granted: list[Granted], fault: str) -> None:
     faults = find_faults([*TYPED, *typed], [*WRITTEN, *written], [*GRANTED, *granted], has_all_writes=True)
     assert fault in faults
+
+
+#: What the console and the calls show if the fleet has an error: tokens, fences of the writes, granted locks, and the fault.
+PLANTED = {
+    "a claim is taken while its lease is in force": (
+        [Typed("a.1", 0), Typed("b.1", 1), Typed("a.2", 0)],
+        [Written("a.1", 5), Written("b.1", 9), Written("a.2", 5)],
+        [],
+        "a.2 of connection 0 was typed after connection 1 had begun",
+    ),
+    "a lease is continued after its expiry": (
+        [Typed("a.1", 0), Typed("b.1", 1)],
+        [
+            Written("a.1", 5, "acknowledged", 0.1, 0.2),
+            Written("b.1", 9, "acknowledged", 2.1, 2.2),
+            Written("a.2", 5, "acknowledged", 3.1, 3.2),
+        ],
+        [Granted("a", 5, 0.0, 0.1), Granted("b", 9, 1.5, 2.0)],
+        "a.2 was written with the fence 5 after b was granted 9",
+    ),
+    "a claim is kept after another owner had it": (
+        [Typed("a.1", 0), Typed("b.1", 1), Typed("a.2", 2)],
+        [Written("a.1", 5), Written("b.1", 9), Written("a.2", 5)],
+        [],
+        "a.2 has the fence 5 after 9",
+    ),
+    "a number is lower after a release": (
+        [Typed("a.1", 0), Typed("b.1", 1)],
+        [Written("a.1", 5), Written("b.1", 4)],
+        [Granted("a", 5, 0.0, 0.1), Granted("b", 4, 1.5, 2.0)],
+        "b was granted the fence 4 after 5 of a",
+    ),
+}
+
+
+@pytest.mark.parametrize("error", PLANTED)
+def test_planted_error_of_a_fleet_is_found(error: str) -> None:
+    typed, written, granted, fault = PLANTED[error]
+    assert fault in find_faults(typed, written, granted, has_all_writes=True)

@@ -25,7 +25,9 @@ def test_deadline_is_that_of_the_latest_renewal_start(starts: list[float]) -> No
     assert deadline.at == max(starts) + LEASE_TTL_S - MARGIN_S
     assert not deadline.allows(deadline.at)
     deadline.end()
+    deadline.renew(2000)
     assert not deadline.allows(max(starts))
+    assert not deadline.allows(2000)
 
 
 def stored(site: Site, node: str = "a") -> Renewal | None:
@@ -43,7 +45,9 @@ def on_site(check: Callable[[Site, Node], Awaitable[None]]) -> None:
     run_virtually(run())
 
 
-LINKS = st.lists(st.tuples(st.sampled_from(["cut", "answers lost", "late", "up", "one answer"]), st.floats(0, 9)), max_size=12)
+LINKS = st.lists(
+    st.tuples(st.sampled_from(["cut", "answers lost", "late", "up", "one answer", "one request"]), st.floats(0, 9)), max_size=12
+)
 
 
 @settings(deadline=None)
@@ -61,6 +65,8 @@ def test_write_deadline_is_before_the_end_of_the_key_whatever_answers_are_lost(l
         for state, wait_s in links:
             if state == "one answer":
                 node.link.losses += 1
+            elif state == "one request":
+                node.link.drops += 1
             elif state == "up":
                 node.link.heal()
             else:
@@ -72,6 +78,19 @@ def test_write_deadline_is_before_the_end_of_the_key_whatever_answers_are_lost(l
         await asyncio.sleep(2 * LEASE_TTL_S)
         is_early_enough()
         await node.lease.in_force()
+
+    on_site(check)
+
+
+def test_renewal_that_was_not_stored_does_not_extend_the_write_deadline() -> None:
+    async def check(site: Site, node: Node) -> None:
+        lease = await node.lease.in_force()
+        deadline_at = lease.deadline.at
+        node.link.drops = 1
+        await asyncio.sleep(RENEW_S + 5.1)  # the look for it has an answer
+        assert lease.deadline.at == deadline_at
+        await asyncio.sleep(RENEW_S)
+        assert lease.deadline.at > deadline_at
 
     on_site(check)
 

@@ -92,8 +92,8 @@ class Link:
         self.state: Literal["up", "cut", "answers lost", "late"] = "up"
         #: When a late request arrives.
         self.late_s = 8.0
-        #: Number of next answers that are lost, while the link is up.
-        self.losses = 0
+        #: Number of next answers, and of next requests, that are lost while the link is up.
+        self.losses = self.drops = 0
         #: Set while the process runs.
         self.running = asyncio.Event()
         self.running.set()
@@ -108,6 +108,9 @@ class Link:
         await asyncio.sleep(_LATENCY_S)
         if state == "late":
             asyncio.get_running_loop().call_later(self.late_s, _perform, request)
+        if self.drops and state == "up":
+            self.drops -= 1
+            state = "cut"
         if state in ("cut", "late"):
             return await self._no_answer()
         answer: T | None = None
