@@ -1,22 +1,20 @@
-"""A bucket in memory whose answers can be lost, with a clock that the test sets."""
+"""A bucket in memory, with a clock that the test sets."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 
-from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.fleet.buckets import ConflictError, Entry
 
 
 @dataclass
 class FakeBucket:
-    """Compare-and-set with a life of the keys; `losses` is the number of next answers that are lost after their effect."""
+    """Compare-and-set with a life of the keys."""
 
     ttl_s: float
     now: float = 100.0
     created_s: int = 1
-    losses: int = 0
     revision: int = 0
     values: dict[str, tuple[Entry, float]] = field(default_factory=dict)
 
@@ -24,19 +22,12 @@ class FakeBucket:
         entry, at = self.values.get(key, (None, 0.0))
         return entry if entry is not None and self.now < at + self.ttl_s else None
 
-    def _answer(self) -> None:
-        if self.losses:
-            self.losses -= 1
-            raise PtyctlError(ErrorCode.IO_ERROR, "no answer")
-
     def _write(self, key: str, value: bytes) -> int:
         self.revision += 1
         self.values[key] = Entry(value, self.revision), self.now
-        self._answer()
         return self.revision
 
     async def get(self, key: str) -> Entry | None:
-        self._answer()
         return self._current(key)
 
     async def create(self, key: str, value: bytes) -> int:

@@ -18,7 +18,7 @@ from ptyctl.fleet.claim import Claim, ClaimedLock
 from ptyctl.fleet.console_claims import ClaimedElsewhereError, HeldClaim
 from ptyctl.fleet.node_lease import MARGIN_S, RENEW_S
 from ptyctl.fleet.session_claims import SessionClaims, _state_id
-from tests.fleet.virtual_site import CONSOLE, KEY, Node, Site, claim_answers_lost, loop_time
+from tests.fleet.virtual_site import CONSOLE, KEY, Node, Site, Store, claim_answers_lost, loop_time
 
 
 def on_site(check: Callable[[Site], Awaitable[None]]) -> None:
@@ -202,6 +202,24 @@ def test_console_that_was_never_claimed_is_used_at_once_by_a_node_that_has_just_
         began = loop_time()
         (await node.claim("s")).check(node.now())
         assert loop_time() - began < 0.1
+
+    on_site(check)
+
+
+def test_numbers_of_claims_grow_although_the_bucket_was_created_again() -> None:
+    async def check(site: Site) -> None:
+        numbers = []
+        for created_s in (64_000, 128_000, 128_000):
+            if created_s != site.claims.created_s:
+                site.claims = Store(created_s=created_s)
+            node = await site.node("a")
+            for _ in range(3):
+                held = await node.claim("s")
+                numbers.append(held.claim.number)
+                await node.claims.release(held)
+            node.kill()
+        assert numbers == sorted(set(numbers))
+        assert numbers[3] == 128_000 // 64
 
     on_site(check)
 

@@ -12,9 +12,11 @@ from nats.errors import NoRespondersError
 from nats.js import api
 
 from fixtures.servers.nats import NatsCluster
-from ptyctl.fleet.buckets import NODES, Entry, encode_key, open_bucket
+from ptyctl.fleet.buckets import CLAIMS, LEASES, NODES, OLD_CLAIMS, Entry, encode_key, open_bucket
+from ptyctl.fleet.claim import Claim, ClaimedLock
 from ptyctl.fleet.credentials import Credentials
 from ptyctl.fleet.directory import NodeRow, decode_node
+from ptyctl.fleet.node_lease import Renewal
 from ptyctl.fleet.site_state import check_hub, check_site, read_site
 
 ROW = NodeRow("a", "1", "host", 1.5, 2, ("dc1",), site="fra")
@@ -63,6 +65,30 @@ async def test_node_with_an_invalid_row_is_reported_and_the_others_are_shown(nat
     checks = {check.check: check for check in await check_site(credentials)}
     assert not checks["nodes"].ok
     assert "node b announces itself with an invalid row" in checks["nodes"].message
+
+
+async def test_site_with_claims_of_an_earlier_version_is_reported_by_the_doctor(nats_server: NatsCluster) -> None:
+    client = await nats_server.connect()
+    credentials = Credentials(site="fra", node="a", servers=tuple(nats_server.urls))
+    assert "format" not in {check.check for check in await check_site(credentials)}
+    await client.jetstream().create_key_value(bucket=OLD_CLAIMS)
+    await client.close()
+    (found,) = [check for check in await check_site(credentials) if check.check == "format"]
+    assert not found.ok
+    assert "stop all nodes" in found.message
+
+
+async def test_status_shows_the_claims_whose_lease_is_in_force(nats_server: NatsCluster) -> None:
+    client = await nats_server.connect()
+    leases, claims = [await open_bucket(client.jetstream(), name) for name in (LEASES, CLAIMS)]
+    await leases.put("a", Renewal("of a", "state", "1", 0.0).encode())
+    lock = ClaimedLock("t", "alice", 60.0, 7)
+    for console, node, lease_id in (("one", "a", "of a"), ("two", "b", "of b"), ("three", "", "")):
+        await claims.put(console, Claim(node, lease_id, console, 1, "s", 0.0, lock=lock).encode())
+    await client.close()
+    state = await read_site(Credentials(site="fra", node="a", servers=tuple(nats_server.urls)))
+    (row,) = state["consoles"]
+    assert (row["device_id"], row["node"], row["session_id"], row["lease"]["holder"]) == ("one", "a", "s", "t")
 
 
 def mirror(name: str, lag: int = 0) -> Mock:
