@@ -344,8 +344,8 @@ class Authorization:
     def sending(self, data: bytes) -> None:
         """Note the program that gets input which may submit a line: its wake-ups then show whether it has read the input."""
         if self._policy is not None and self._line.may_be_submitted_by(data):
-            self._wakeups = self._terminal.wakeups()
-            self._reader = self._terminal.foreground_program(), self._wakeups
+            self._reader = self._foreground_state()
+            self._wakeups = self._reader[1]
             self._is_read_by_other = bool(_ONE_LINE.fullmatch(data)) and self._other_program_reads()
 
     def typed(self, data: bytes, *, secret: bool = False) -> None:
@@ -627,8 +627,12 @@ class Authorization:
 
     def _has_taken_enter(self) -> bool:
         """Return whether the program in the foreground has run since the last Enter. The terminal may pass that on late."""
-        wakeups = self._terminal.wakeups()
-        return wakeups is None or (self._terminal.foreground_program(), wakeups) != self._entered_by
+        reader = self._foreground_state()
+        return reader[1] is None or reader != self._entered_by
+
+    def _foreground_state(self) -> tuple[object, int | None]:
+        """Return the program in the foreground, and how often it was woken: equal before and after if it has not run."""
+        return self._terminal.foreground_program(), self._terminal.wakeups()
 
     def _other_program_reads(self) -> bool:
         """Return whether a program of this machine, which runs no shell, certainly gets the next line."""
@@ -644,10 +648,16 @@ class Authorization:
         return is_hidden or self.asks_secret()
 
     def _takes_password(self, data: bytes) -> bool:
-        """Return whether input begins with, or ends, a password that a program such as sudo waits for."""
-        if _PASSWORD.match(self._typed + data) is None or not self._terminal.reads_password():
+        """Return whether input begins with, or ends, a password that a program such as sudo waits for.
+
+        The system is asked for one fact after the other. They belong together only if the program has not run meanwhile:
+        sudo could take an Enter, and end, between the first and the last one.
+        """
+        if _PASSWORD.match(self._typed + data) is None:
             return False
-        return self._terminal.input_is_read() is True and self._has_taken_enter()
+        before = self._foreground_state()
+        waits = self._terminal.reads_password() and self._terminal.input_is_read() is True and self._has_taken_enter()
+        return waits and self._foreground_state() == before
 
     def will_read_password(self, text: str) -> bool:
         """Return whether a program asks for a password that `text` may be, and has not begun to read it."""

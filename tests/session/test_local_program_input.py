@@ -206,6 +206,27 @@ async def test_line_behind_a_late_enter_of_several_lines_is_no_password(tmp_path
     assert shell.sent.endswith("rm x\r")
 
 
+async def test_line_behind_an_enter_that_ends_the_question_between_two_checks_is_no_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """sudo takes the Enter and runs a command while the daemon asks the system, one fact after the other, who reads."""
+    shell = await shell_in(tmp_path)
+    terminal = shell.terminal
+    await write_to(shell.session, data="sudo true\n")
+    terminal.ask_password()
+
+    def end_question() -> bool:
+        if terminal.written.endswith(b"rm x"):
+            terminal.echo = True
+            terminal.wakeup_count += 1
+        return True
+
+    monkeypatch.setattr(terminal, "input_is_read", end_question)
+    with pytest.raises(PtyctlError) as caught:
+        await write_to(shell.session, data="\nrm x\n")
+    assert (caught.value.code, shell.sent) == (ErrorCode.POLICY_DENIED, "sudo true\r\rrm x\x15")
+
+
 async def test_line_for_a_program_that_still_works_waits_for_its_line_editor(tmp_path: Path) -> None:
     """The shell below would read this line and the one before as one command, with a word that it does not know."""
     shell = await shell_in(tmp_path, programs="allow")
