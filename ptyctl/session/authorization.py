@@ -18,7 +18,6 @@ from itertools import takewhile
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.core.control_sequences import BRACKETED_PASTE, ETX, PASTE_END
 from ptyctl.core.lease import Owner
-from ptyctl.core.renderer import render
 from ptyctl.core.screen import ScreenSnapshot
 from ptyctl.core.shells import may_run_shell, shell_dialect
 from ptyctl.core.unfinished_line import UnfinishedLine
@@ -29,22 +28,18 @@ from ptyctl.policy.rules import SHELL_PLATFORM, Decision, Verdict, Where
 from ptyctl.policy.shell_command import expands_history, runs_history
 from ptyctl.session.device.exchange import lines_before, rendered, text_behind_prompt
 from ptyctl.session.io.gate import Refusal, Split, Writer
+from ptyctl.session.io.input_echo import POLL_S, SETTLE_WAIT_S, InputEcho
 from ptyctl.session.io.prompt import is_continuation
 from ptyctl.session.io.terminal_state import TerminalState
 from ptyctl.session.io.time_slice import TimeSlice
+from ptyctl.session.screen.line_location import LineLocation
 from ptyctl.session.screen.screen import Screen
-from ptyctl.session.screen.shown_line import rows_above, shown_lines, shows_only, text_after
+from ptyctl.session.screen.shown_line import shown_lines, shows_only, text_after
 
 from .approvals import Approval, Approvals, HeldText
 from .judgement import Judgement, Place, PolicyDecisionPoint, Subject, stricter
 from .verdict_thread import LONG_TEXT, judge_in_thread, judge_outside_loop
 
-#: The echo of keys has settled after this much silence, on this machine and on another one (seconds).
-ECHO_QUIET_S = 0.05
-REMOTE_ECHO_QUIET_S = 0.15
-#: The longest wait for the first echo, and until it has settled (seconds).
-ECHO_WAIT_S = 1.0
-SETTLE_WAIT_S = 5.0
 #: The longest wait for the line editor of a program that has shown its prompt (seconds).
 _EDITOR_WAIT_S = 1.0
 #: The longest wait for the text of a prompt that the shell has reported (seconds).
@@ -53,8 +48,6 @@ PROMPT_WAIT_S = 1.0
 _READINGS = 3
 #: How often a text is judged because it goes to another place, or another policy is in force, than when its judgement began.
 _JUDGEMENTS = 3
-#: How often a local program is asked whether it has read the input (seconds).
-_POLL_S = 0.005
 #: The longest input that is judged while nothing else happens, in bytes: an answer that is typed once a pattern matches.
 MAX_JUDGED_AT_ONCE = 4096
 #: Most verdicts on long commands that wait for their runs.
@@ -65,10 +58,6 @@ _BATCH_BYTES = 256
 _LINE_COST = 32
 #: Rows of the output in an approval request, and the number of bytes that they are rendered from.
 _SCREEN_ROWS, _SCREEN_BYTES = 24, 8192
-#: The most output since the prompt that is searched for the first row of the line.
-_LINE_BYTES = 32 * 1024
-#: The longest output of a prompt that is drawn.
-_PROMPT_BYTES = 4096
 #: Shells that do not expand `!`; `sh` may be bash.
 _WITHOUT_HISTORY_EXPANSION = frozenset(("fish", "dash"))
 _ESCAPE = b"\x1b"
@@ -127,6 +116,8 @@ class Authorization:
         self._profile = profile
         self._is_shell = is_shell
         self._has_marks, self._is_running = has_marks, is_running
+        self._location = LineLocation(terminal, lambda: platform()[1], has_marks, is_running)
+        self._echo = InputEcho(terminal, lambda: self._line.is_empty, self._awaits_line)
         self._binding = binding
         self._post_notice = post_notice
         self._on_refused = on_refused
@@ -141,12 +132,6 @@ class Authorization:
         self._ahead: dict[tuple[str, Owner], tuple[Sequence[Place], object, Verdict]] = {}
         #: Whether keys are judged, and for which policy, platform and caller: it is asked at each key.
         self._keys_judged: tuple[object, bool] = (None, False)
-        #: The output and the time when a key was last typed, the time of the first one without output since, and its delay.
-        self._typed_raw = 0
-        self._typed_at = self._unanswered_at = self._echo_delay_s = 0.0
-        #: The wake-ups of the program in the foreground before the next keys are sent, and before the last ones were.
-        self._wakeups: int | None = None
-        self._typed_wakeups: int | None = None
         self._prompt_at: tuple[int, tuple[str | None, str]] = (-1, (None, ""))
         #: The keys that the last prompt mark has reported, and whether a command runs.
         self._bound_keys: tuple[str | None, bool] = (None, False)
@@ -345,7 +330,7 @@ class Authorization:
         """Note the program that gets input which may submit a line: its wake-ups then show whether it has read the input."""
         if self._policy is not None and self._line.may_be_submitted_by(data):
             self._reader = self._foreground_state()
-            self._wakeups = self._reader[1]
+            self._echo.sending(self._reader[1])
             self._is_read_by_other = bool(_ONE_LINE.fullmatch(data)) and self._other_program_reads()
 
     def typed(self, data: bytes, *, secret: bool = False) -> None:
@@ -365,7 +350,7 @@ class Authorization:
         self._typed = (data[end:] if end else self._typed + data)[: _MAX_PASSWORD + 1]
         self._is_masked = self._typed != b"" and (secret or (self._is_masked and not end))
         self._has_secret = (secret or self._has_secret) and (self._line.has_continued or not self._line.is_empty)
-        self._note_typed()
+        self._echo.typed()
 
     def is_judged(self, data: bytes, writer: Writer) -> bool:
         """Return whether input is judged before it is sent: it may submit a line, or a program may read it key by key."""
@@ -612,14 +597,14 @@ class Authorization:
     def _shell_reads(self) -> bool:
         """Return whether a shell has read all input before, and waits at its prompt."""
         terminal = self._terminal
-        if self._shows_prompt_since_enter() and (self._knows_prompt() or terminal.input_is_read() is None):
+        if self._location.shows_prompt_since_enter() and (self._knows_prompt() or terminal.input_is_read() is None):
             return True
         if is_continuation(terminal.last_line(), terminal.prompt.learned):
             return True
         if not (terminal.input_is_read() is True and self._has_taken_enter()):
             return False
         is_editing = terminal.shell_in_foreground() is True and terminal.line_editor_active() and not self._is_running()
-        return is_editing or self._shows_prompt_since_enter()
+        return is_editing or self._location.shows_prompt_since_enter()
 
     def _knows_prompt(self) -> bool:
         """Return whether the output tells if the shell has shown its prompt since the last line was submitted."""
@@ -678,7 +663,7 @@ class Authorization:
         while self._terminal.reads_password() and self._terminal.now() < deadline:
             if self._takes_password(data):
                 return True
-            await asyncio.sleep(_POLL_S)
+            await asyncio.sleep(POLL_S)
         return False
 
     async def _judge_lines(self, lines: Sequence[str], writer: Writer, *, may_wait: bool = True) -> None:
@@ -740,7 +725,7 @@ class Authorization:
             is_waiting = terminal.reads_line() or self._places()[0].where != "program"
             if is_waiting or self._stream.ended is not None or terminal.now() >= deadline:
                 return False
-            await asyncio.sleep(_POLL_S)
+            await asyncio.sleep(POLL_S)
         return True
 
     # Verdicts
@@ -1101,64 +1086,9 @@ class Authorization:
         line, learned = self._terminal.last_line(), self._terminal.prompt.learned
         return bool(learned and learned.strip() and line.startswith(learned) and line[len(learned) :].strip())
 
-    def _shows_prompt_since_enter(self) -> bool:
-        """Return whether a prompt is shown since the last line was submitted: what is typed before is not edited yet."""
-        entered, stream = self._unfinished.entered_raw, self._stream
-        if entered < 0:
-            return True
-        if self._has_marks():
-            return not self._is_running() and stream.shell_returned_raw >= entered and not stream.line_follows
-        if self._platform()[1]:
-            return True
-        learned = self._terminal.prompt.learned or ""
-        shown = rendered(stream, max(entered, stream.raw_size - _SCREEN_BYTES), stream.raw_size).split("\n")
-        return not learned.strip() or any(text_after(learned, line) is not None for line in shown)
-
     @property
     def _unfinished(self) -> UnfinishedLine:
         return self._terminal.unfinished_line
-
-    def _note_typed(self) -> None:
-        """Note the time of a key, and how long the echo of those before it has taken."""
-        stream, now = self._stream, self._terminal.now()
-        if stream.raw_size != self._typed_raw:
-            if not self._line.is_empty:  # the output of a command is no echo
-                self._note_echo(stream.last_data)
-            self._unanswered_at = now
-        self._typed_raw, self._typed_at, self._typed_wakeups = stream.raw_size, now, self._wakeups
-
-    def _note_echo(self, at: float) -> None:
-        self._echo_delay_s = min(max(at - self._unanswered_at, 0.0), ECHO_WAIT_S)
-
-    async def _echo_settled(self) -> bool:
-        """Wait until the far end has probably handled the typed keys; return False if it has not at the deadline."""
-        terminal, stream = self._terminal, self._stream
-        deadline = terminal.now() + SETTLE_WAIT_S
-        quiet_s = ECHO_QUIET_S
-        if terminal.input_is_read() is None:
-            first = terminal.now() + ECHO_WAIT_S
-            while stream.raw_size == self._typed_raw and stream.ended is None and terminal.now() < first:
-                await stream.wait(first)
-                if stream.raw_size != self._typed_raw:
-                    self._note_echo(stream.last_data)
-            quiet_s = max(REMOTE_ECHO_QUIET_S, 1.5 * self._echo_delay_s)
-        if not await terminal.line_reported(SETTLE_WAIT_S, self._awaits_line):
-            return False
-        while stream.ended is None and terminal.now() < deadline:
-            if terminal.input_is_read() is False or self._is_asleep():
-                await asyncio.sleep(_POLL_S)
-            elif terminal.now() < (due := max(stream.last_data, self._typed_at) + quiet_s):
-                await stream.wait(min(due, deadline))
-            else:
-                return True
-        return False
-
-    def _is_asleep(self) -> bool:
-        """Return whether the program in the foreground, which gets each key, has done nothing since the last keys."""
-        wakeups = self._terminal.wakeups()
-        if wakeups is None or wakeups != self._typed_wakeups or self._line.is_empty:
-            return False
-        return self._terminal.takes_keys()
 
     async def _read_line(self, key: bytes) -> tuple[Sequence[Place], list[str]]:
         """Read the line at the cursor from the screen once the echo has settled, and where it goes then.
@@ -1166,9 +1096,9 @@ class Authorization:
         There is no reading if the line cannot be read: the far end has not handled the keys, or sends more output.
         """
         for _ in range(_READINGS):
-            is_settled, places, raw = await self._echo_settled(), self._places(), self._stream.raw_size
+            is_settled, places, raw = await self._echo.settled(), self._places(), self._stream.raw_size
             in_lines = self._terminal.reads_lines()
-            if not is_settled or (places[0].where == "prompt" and not self._shows_prompt_since_enter()):
+            if not is_settled or (places[0].where == "prompt" and not self._location.shows_prompt_since_enter()):
                 return places, []
             try:
                 screen = (await self._screen.state()).snapshot
@@ -1178,27 +1108,17 @@ class Authorization:
             is_same = (raw, places, in_lines) == (self._stream.raw_size, self._places(), self._terminal.reads_lines())
             if is_same and self._terminal.input_is_read() is not False:
                 readings = self._shown_lines(screen, key, places)
-                if readings or not await self._echo_continues(raw):
+                if readings or self._line.typed is None or not await self._echo.continues(raw):
                     return places, readings
         return self._places(), []
-
-    async def _echo_continues(self, raw: int) -> bool:
-        """Return whether the far end sends the rest of an echo that is not complete yet: a busy one may pause within it."""
-        terminal, stream = self._terminal, self._stream
-        if self._line.typed is None or terminal.input_is_read() is not None:
-            return False
-        deadline = terminal.now() + ECHO_WAIT_S
-        while stream.raw_size == raw and stream.ended is None and terminal.now() < deadline:
-            await stream.wait(deadline)
-        return stream.raw_size != raw
 
     def _shown_lines(self, screen: ScreenSnapshot, key: bytes, places: Sequence[Place]) -> list[str]:
         """Return the readings of the line at the cursor. If they are what was typed, the pending line is known again."""
         prompt = self._terminal.prompt.learned
-        top = self._top_row(screen)
+        top = self._location.top_row(screen)
         if top is None and places[0].where != "program":
             return []
-        prompts = [prompt] if top is None or places[0].where == "program" else self._prompts_of_line(screen, top)
+        prompts = [prompt] if top is None or places[0].where == "program" else self._location.prompts(screen, top)
         readings = list(dict.fromkeys(line for each in prompts for line in shown_lines(screen, each, top or 0)))
         if places[0].where == "program":
             return readings or [row.strip() for row in screen.rows[screen.cursor[0] :][:1]]
@@ -1212,55 +1132,6 @@ class Authorization:
         if typed is not None and shows_only(screen, prompt, typed):
             self._line.confirm()
         return readings
-
-    def _prompts_of_line(self, screen: ScreenSnapshot, top: int) -> list[str | None]:
-        """Return what may be the prompt of the line at the cursor, which begins at the row `top` or below it.
-
-        What the last row showed when the first key was typed is the prompt, unless that was typed ahead. The learned prompt
-        may be that of an earlier line, and a row of the line may look like it: then it has to be where it was, counted from
-        the prompt mark, or the line has one row. None stands for an unknown prompt.
-        """
-        stream, prompt, begin = self._stream, self._terminal.prompt, self._unfinished.raw
-        if self._platform()[1]:
-            return [prompt.learned]
-        rows, returned = screen.rows[max(top, 0) : screen.cursor[0] + 1], stream.shell_returned_raw
-        is_marked = self._has_marks() and not self._is_running()
-        shown = lines_before(stream, begin)[-1] if begin > (returned if is_marked else self._unfinished.entered_raw) else ""
-        if shown.strip() and shown == prompt.learned:
-            return [shown]
-        if shown.strip() and any(text_after(shown, row) is not None for row in rows):
-            return [prompt.learned, shown, None]
-        is_there = is_marked and self._begins_with_learned_prompt(screen, rows)
-        return [prompt.learned] if is_there or len(rows) <= 1 else []
-
-    def _begins_with_learned_prompt(self, screen: ScreenSnapshot, rows: Sequence[str]) -> bool:
-        """Return whether the rows since the prompt mark begin with all rows of the learned prompt."""
-        learned, raw = self._terminal.prompt.learned, self._terminal.prompt.learned_raw
-        if learned is None or raw is None or raw[1] - raw[0] > _PROMPT_BYTES:
-            return False
-        output = self._stream.read_raw(*raw)
-        above = rows_above(screen, output)
-        if above is None or above >= len(rows) or text_after(learned, rows[above]) is None:
-            return False
-        drawn = render(output, screen.cols).split("\n")[:above]
-        return [row.rstrip() for row in drawn] == [row.rstrip() for row in rows[:above]]
-
-    def _top_row(self, screen: ScreenSnapshot) -> int | None:
-        """Return the first row that may belong to the line at the cursor; None if it is not on the screen, or not known."""
-        stream, row, returned = self._stream, screen.cursor[0], self._stream.shell_returned_raw
-        entered = max(stream.reader_changed_raw, self._unfinished.entered_raw)
-        is_marked = returned == entered or (self._has_marks() and not self._is_running())
-        begin = returned if is_marked else entered
-        if begin < stream.incarnation_raw:
-            return row if self._platform()[1] else 0  # a device's line has no line end
-        is_short = stream.raw_size - begin <= _LINE_BYTES
-        above = rows_above(screen, stream.read_raw(begin, stream.raw_size)) if is_short else None
-        if above is None:
-            return None if is_marked else 0
-        top = row - above
-        if is_marked:
-            return top if top >= 0 else None
-        return top + 1  # the first row shows the line before
 
     def _readings_with(self, filled: bytes, readings: list[str], screen: ScreenSnapshot) -> list[str]:
         """Return the readings of a line that begins with text of the shell, and what it is if keys have not changed that text.

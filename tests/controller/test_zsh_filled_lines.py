@@ -11,6 +11,7 @@ from ptyctl.api.errors import ErrorCode
 from ptyctl.api.handle import SessionHandle
 from ptyctl.session import authorization
 from ptyctl.session.device import prompt_guard
+from ptyctl.session.io import input_echo
 from tests.controller.session_calls import PATIENCE_MS, Open, execute, execute_when_free, read, refused, write
 
 FILL = "touch FILLED; "
@@ -253,13 +254,15 @@ restore() { functions[__ptyctl_line]=$functions[saved]; }"""
 async def test_lost_report_of_the_line_is_waited_for_once_until_zsh_reports_again(
     zsh: SessionHandle, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(authorization, "SETTLE_WAIT_S", 0.2)
+    for module in authorization, input_echo:
+        monkeypatch.setattr(module, "SETTLE_WAIT_S", 0.2)
     await execute(zsh, cmd="true", timeout_ms=PATIENCE_MS)
     await execute(zsh, cmd="lose", timeout_ms=PATIENCE_MS)
     with refused(ErrorCode.POLICY_DENIED, "not known for certain", "restart the shell"):
         await write(zsh, data="touch one\rtouch two\r")
-    for wait_s in (authorization, "SETTLE_WAIT_S"), (prompt_guard, "SLOW_PROMPT_WAIT_S"):
-        monkeypatch.setattr(*wait_s, 10 * PATIENCE_MS)
+    waits = (authorization, "SETTLE_WAIT_S"), (input_echo, "SETTLE_WAIT_S"), (prompt_guard, "SLOW_PROMPT_WAIT_S")
+    for module, name in waits:
+        monkeypatch.setattr(module, name, 10 * PATIENCE_MS)
     for _ in range(2):
         with refused(ErrorCode.POLICY_DENIED, "not known for certain", "restart the shell"):
             await write(zsh, data="touch one\rtouch two\r")

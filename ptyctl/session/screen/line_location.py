@@ -1,0 +1,104 @@
+"""Where the line at the cursor begins on the screen, and what may be its prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ptyctl.core.renderer import render
+from ptyctl.core.screen import ScreenSnapshot
+from ptyctl.session.device.exchange import lines_before, rendered
+from ptyctl.session.io.terminal_state import TerminalState
+
+from .shown_line import rows_above, text_after
+
+#: The most output since the prompt that is searched for the first row of the line, in bytes.
+_LINE_BYTES = 32 * 1024
+#: The most output since the last Enter that is searched for the prompt, in bytes.
+_SCREEN_BYTES = 8192
+#: The longest output of a prompt that is drawn, in bytes.
+_PROMPT_BYTES = 4096
+
+
+class LineLocation:
+    """Finds the line at the cursor of one terminal, by the marks of its shell or by the last Enter."""
+
+    def __init__(
+        self,
+        terminal: TerminalState,
+        is_device: Callable[[], bool],
+        has_marks: Callable[[], bool],
+        is_running: Callable[[], bool],
+    ) -> None:
+        """Create it.
+
+        Args:
+            is_device: returns whether the far end is a device rather than a POSIX shell.
+            has_marks: returns whether the shell reports its prompts; `is_running` whether a command runs in it.
+        """
+        self._terminal = terminal
+        self._stream = terminal.stream
+        self._is_device = is_device
+        self._has_marks, self._is_running = has_marks, is_running
+
+    def shows_prompt_since_enter(self) -> bool:
+        """Return whether a prompt is shown since the last line was submitted: what is typed before is not edited yet."""
+        entered, stream = self._terminal.unfinished_line.entered_raw, self._stream
+        if entered < 0:
+            return True
+        if self._has_marks():
+            return not self._is_running() and stream.shell_returned_raw >= entered and not stream.line_follows
+        if self._is_device():
+            return True
+        learned = self._terminal.prompt.learned or ""
+        shown = rendered(stream, max(entered, stream.raw_size - _SCREEN_BYTES), stream.raw_size).split("\n")
+        return not learned.strip() or any(text_after(learned, line) is not None for line in shown)
+
+    def top_row(self, screen: ScreenSnapshot) -> int | None:
+        """Return the first row that may belong to the line at the cursor; None if it is not on the screen, or not known."""
+        stream, row, returned = self._stream, screen.cursor[0], self._stream.shell_returned_raw
+        entered = max(stream.reader_changed_raw, self._terminal.unfinished_line.entered_raw)
+        is_marked = returned == entered or (self._has_marks() and not self._is_running())
+        begin = returned if is_marked else entered
+        if begin < stream.incarnation_raw:
+            return row if self._is_device() else 0  # a device's line has no line end
+        is_short = stream.raw_size - begin <= _LINE_BYTES
+        above = rows_above(screen, stream.read_raw(begin, stream.raw_size)) if is_short else None
+        if above is None:
+            return None if is_marked else 0
+        top = row - above
+        if is_marked:
+            return top if top >= 0 else None
+        return top + 1  # the first row shows the line before
+
+    def prompts(self, screen: ScreenSnapshot, top: int) -> list[str | None]:
+        """Return what may be the prompt of the line at the cursor, which begins at the row `top` or below it.
+
+        What the last row showed when the first key was typed is the prompt, unless that was typed ahead. The learned prompt
+        may be that of an earlier line, and a row of the line may look like it: then it has to be where it was, counted from
+        the prompt mark, or the line has one row. None stands for an unknown prompt.
+        """
+        stream, prompt, typed = self._stream, self._terminal.prompt, self._terminal.unfinished_line
+        if self._is_device():
+            return [prompt.learned]
+        rows, returned = screen.rows[max(top, 0) : screen.cursor[0] + 1], stream.shell_returned_raw
+        is_marked = self._has_marks() and not self._is_running()
+        is_behind = typed.raw > (returned if is_marked else typed.entered_raw)
+        shown = lines_before(stream, typed.raw)[-1] if is_behind else ""
+        if shown.strip() and shown == prompt.learned:
+            return [shown]
+        if shown.strip() and any(text_after(shown, row) is not None for row in rows):
+            return [prompt.learned, shown, None]
+        is_there = is_marked and self._begins_with_learned_prompt(screen, rows)
+        return [prompt.learned] if is_there or len(rows) <= 1 else []
+
+    def _begins_with_learned_prompt(self, screen: ScreenSnapshot, rows: Sequence[str]) -> bool:
+        """Return whether the rows since the prompt mark begin with all rows of the learned prompt."""
+        learned, raw = self._terminal.prompt.learned, self._terminal.prompt.learned_raw
+        if learned is None or raw is None or raw[1] - raw[0] > _PROMPT_BYTES:
+            return False
+        output = self._stream.read_raw(*raw)
+        above = rows_above(screen, output)
+        if above is None or above >= len(rows) or text_after(learned, rows[above]) is None:
+            return False
+        drawn = render(output, screen.cols).split("\n")[:above]
+        return [row.rstrip() for row in drawn] == [row.rstrip() for row in rows[:above]]
