@@ -22,6 +22,7 @@ from ptyctl.simulator import Quirks, SimulatedSwitch
 from ptyctl.simulator.pager import PAGER_STYLES
 from tests.controller.session_calls import PATIENCE_MS, execute, read, refused, write
 from tests.integration.devices.concurrent_runs import run_concurrently
+from tests.integration.devices.quirk_times import short_password_silence, slow_first
 from tests.simulator.console_user import ACCOUNT, LOGIN, ConsoleUser, command_output
 
 pytestmark = pytest.mark.waits
@@ -41,7 +42,7 @@ VALUES: dict[str, Any] = {
 OTHER_FAMILIES = ("change_password", "new_password", "licence")
 #: Covered by a separate test.
 DROPS_CONNECTION = "drop_line_after"
-QUIRKS = [quirk.name for quirk in fields(Quirks) if quirk.name != DROPS_CONNECTION]
+QUIRKS = slow_first(quirk.name for quirk in fields(Quirks) if quirk.name != DROPS_CONNECTION)
 
 #: A command with several pages, one with an echo wider than the terminal, an invalid one, and one without output.
 PAGED = "show interfaces status"
@@ -139,9 +140,9 @@ async def exec_with_pager(controller: Controller, family: str) -> None:
         await assert_exact_output(handle, quirks, (PAGED, PAGED))
 
 
-@pytest.mark.parametrize("half", [0, 1])
-async def test_exec_with_each_quirk_returns_exact_output(tall: Settings, half: int) -> None:
-    await run_concurrently({quirk: partial(exec_with_quirk, quirk=quirk) for quirk in QUIRKS[half::2]}, tall)
+@pytest.mark.usefixtures(short_password_silence.__name__)
+async def test_exec_with_each_quirk_returns_exact_output(tall: Settings) -> None:
+    await run_concurrently({quirk: partial(exec_with_quirk, quirk=quirk) for quirk in QUIRKS}, tall)
 
 
 async def test_exec_with_pager_of_each_family_returns_exact_output() -> None:
@@ -150,7 +151,7 @@ async def test_exec_with_pager_of_each_family_returns_exact_output() -> None:
 
 
 async def test_exec_on_dropped_line_fails_with_partial_output(controller: Controller) -> None:
-    quirks = Quirks(drop_line_after=20)
+    quirks = Quirks(drop_line_after=6)
     async with logged_in(controller, quirks) as handle:
         with refused(ErrorCode.REMOTE_CLOSED, "during the command") as caught:
             for _ in range(20):

@@ -18,6 +18,7 @@ from ptyctl.simulator.login_dialog import LOGIN_PROMPTS
 from ptyctl.simulator.session_quirks import HALF_TYPED
 from tests.controller.session_calls import PATIENCE_MS, config, execute, read, refused
 from tests.integration.devices.concurrent_runs import run_concurrently
+from tests.integration.devices.quirk_times import short_password_silence, slow_first
 from tests.integration.devices.switch_inventory import ENABLE, PASSWORD
 
 pytestmark = pytest.mark.waits
@@ -78,9 +79,10 @@ async def log_in(controller: Controller, words: str) -> None:
         assert await mode_of(handle) == "privileged"
 
 
-QUIRKS = [quirk.name for quirk in fields(Quirks) if quirk.name not in COVERED_ELSEWHERE]
+QUIRKS = slow_first(quirk.name for quirk in fields(Quirks) if quirk.name not in COVERED_ELSEWHERE)
 
 
+@pytest.mark.usefixtures(short_password_silence.__name__)
 async def test_session_with_each_quirk_logs_in_configures_and_saves() -> None:
     await run_concurrently({quirk: partial(use_session, quirk=quirk) for quirk in QUIRKS})
 
