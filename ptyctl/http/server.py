@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import logging
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -23,6 +24,12 @@ MCP_PATH = "/mcp"
 MAX_FRAME_BYTES = 64 * 1024
 #: How long a client that does not read has at shutdown to receive its last response.
 _SHUTDOWN_TIMEOUT_S = 2
+#: How often the Date header is updated.
+_DATE_S = 1.0
+#: How often a shutdown looks for open connections and requests: uvicorn has no event for their end.
+_POLL_S = 0.01
+
+_log = logging.getLogger(__name__)
 
 
 def with_mcp(mcp: ASGIApp, other: ASGIApp) -> ASGIApp:
@@ -72,11 +79,21 @@ async def serve(
         await asyncio.shield(serving)
     finally:
         on_stop()
-        server.should_exit = True
+        server.stop()
         await serving
 
 
 class _Uvicorn(uvicorn.Server):
+    """uvicorn without its polling: it looks ten times a second for a reason to stop, and stops up to 0.3 s later."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._stopped = asyncio.Event()
+
+    def stop(self) -> None:
+        self.should_exit = True
+        self._stopped.set()
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Leave the signals to the command, which has more to shut down than this server."""
@@ -95,6 +112,29 @@ class _Uvicorn(uvicorn.Server):
         create = partial(asyncio.get_running_loop().create_server, create_protocol, backlog=config.backlog)
         self.servers = [await create(sock=listener) for listener in sockets or ()]
         self.started = True
+
+    async def main_loop(self) -> None:
+        while not await self.on_tick(0):  # updates the Date header
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopped.wait(), _DATE_S)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close the sockets and connections; cancel the requests that do not end before the timeout."""
+        for listening in [*self.servers, *(sockets or ())]:
+            listening.close()
+        state = self.server_state
+        for connection in list(state.connections):
+            connection.shutdown()
+        try:
+            async with asyncio.timeout(self.config.timeout_graceful_shutdown):
+                while state.connections or state.tasks:  # noqa: ASYNC110
+                    await asyncio.sleep(_POLL_S)
+                for server in self.servers:
+                    await server.wait_closed()
+        except TimeoutError:
+            _log.error("%d requests are cancelled: they have not ended before the timeout", len(state.tasks))
+            for task in state.tasks:
+                task.cancel()
 
 
 _Ip = ipaddress.IPv4Address | ipaddress.IPv6Address

@@ -7,10 +7,9 @@ import json
 import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -22,6 +21,7 @@ from ptyctl.api import Controller, PtyctlError
 from ptyctl.core.limits import LIMITS, Limit
 from ptyctl.core.principal import Principal
 from ptyctl.core.screen import ScreenModel
+from ptyctl.http.server import serve
 from ptyctl.session.clients import serving_connection, user
 from ptyctl.web.stream.endpoint import serve_stream
 from ptyctl.web.stream.viewer import HEADER
@@ -47,17 +47,14 @@ async def stream_server(
 
     handlers: dict[Any, Any] = {} if on_error is None else {PtyctlError: on_error}
     app = Starlette(routes=[WebSocketRoute("/api/stream", endpoint), *routes], exception_handlers=handlers)
-    config = uvicorn.Config(
-        app, lifespan="off", ws="websockets-sansio", ws_per_message_deflate=False, log_config=None, access_log=False
-    )
-    server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        serving = asyncio.create_task(serve(app, listener, websockets=True))
         try:
             yield f"127.0.0.1:{listener.getsockname()[1]}"
         finally:
-            server.should_exit = server.force_exit = True
-            await serving
+            serving.cancel()
+            with suppress(asyncio.CancelledError):
+                await serving
 
 
 @asynccontextmanager
