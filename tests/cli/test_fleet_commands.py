@@ -145,7 +145,8 @@ async def test_doctor_exits_by_its_checks(running: Fleet, monkeypatch: pytest.Mo
     assert [check["check"] for check in json.loads(faulty.out) if not check["ok"]] == ["nodes"]
 
 
-def test_fleet_commands_without_a_server_name_it_and_exit_with_6(tmp_path: Path) -> None:
+def test_fleet_commands_without_a_server_name_it_and_exit_with_6(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site_state, "_CONNECT_S", 0.3)
     folder = new_site(tmp_path)
     for command in ("status", "nodes"):
         result = ptyctl("fleet", command, "--fleet", str(folder / "alpha.toml"))

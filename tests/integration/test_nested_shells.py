@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from fixtures.servers.openssh import OpenSshServer
 from fixtures.servers.programs import require, require_program
 from ptyctl import LocalController, SessionHandle
 from tests.controller.session_calls import BASH, PATIENCE_MS, read, until, write
+from tests.integration.concurrent_cases import run_cases
 
 pytestmark = pytest.mark.waits
 
@@ -42,31 +44,34 @@ async def run_in_nested_shell_and_return(
         assert (reply.stdout, reply.exit_code, reply.done_reason) == ("outer\n", 4, before.done_reason)
 
 
-OUTER = pytest.mark.parametrize(
-    ("program", "integration"), [(BASH, "auto"), (BASH, "off"), (("zsh",), "auto"), (("dash",), "off")]
-)
+OUTER = {"bash auto": (BASH, "auto"), "bash off": (BASH, "off"), "zsh auto": (("zsh",), "auto"), "dash off": (("dash",), "off")}
 
 
-@OUTER
-async def test_shell_of_su_typed_by_write_runs_commands(
-    controller: LocalController, tmp_path: Path, program: tuple[str, ...], integration: str
-) -> None:
+async def run_in_each_shell(controller: LocalController, tmp_path: Path, commands: dict[str, str], name: str) -> None:
+    for program, _ in OUTER.values():
+        require_program(program[0], program[0])
+    cases = {
+        f"{outer}, {kind}": partial(run_in_nested_shell_and_return, controller, tmp_path, command, name, *OUTER[outer])
+        for outer in OUTER
+        for kind, command in commands.items()
+    }
+    await run_cases(cases)
+
+
+async def test_shell_of_su_typed_by_write_runs_commands(controller: LocalController, tmp_path: Path) -> None:
     require(os.geteuid() == 0, "only root may become another user without a password")
-    require_program(program[0], program[0])
-    command = f"su - nobody -s {require_program('bash', 'bash')} -c \"PS1='{PROMPT}' bash --norc --noprofile\""
     login = f"su - nobody -s {require_program('bash', 'bash')}"
-    name = "test $(id -un) = nobody && echo nested"
-    await run_in_nested_shell_and_return(controller, tmp_path, command, name, program, integration)
-    await run_in_nested_shell_and_return(controller, tmp_path, f"{login}\nPS1='{PROMPT}'", name, program, integration)
+    commands = {
+        "program": f"{login} -c \"PS1='{PROMPT}' bash --norc --noprofile\"",
+        "login shell": f"{login}\nPS1='{PROMPT}'",
+    }
+    await run_in_each_shell(controller, tmp_path, commands, "test $(id -un) = nobody && echo nested")
 
 
-@OUTER
 async def test_shell_of_ssh_typed_by_write_runs_commands(
-    controller: LocalController, sshd: OpenSshServer, tmp_path: Path, program: tuple[str, ...], integration: str
+    controller: LocalController, sshd: OpenSshServer, tmp_path: Path
 ) -> None:
-    require_program(program[0], program[0])
     options = f"-o UserKnownHostsFile={sshd.known_hosts} -o IdentitiesOnly=yes -F none -i {sshd.key_path} -p {sshd.port}"
     ssh = f"{require_program('ssh', 'openssh-client')} {options} -t {sshd.username}@{sshd.host}"
     command = f"{ssh} \"PS1='{PROMPT}' bash --norc --noprofile\""
-    name = 'test -n "$SSH_CONNECTION" && echo nested'
-    await run_in_nested_shell_and_return(controller, tmp_path, command, name, program, integration)
+    await run_in_each_shell(controller, tmp_path, {"ssh": command}, 'test -n "$SSH_CONNECTION" && echo nested')

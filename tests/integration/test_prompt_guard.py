@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from ptyctl.controller.settings import Settings
 from ptyctl.session.runs import strategy_selector
 from ptyctl.simulator import SimulatedSwitch
 from tests.controller.session_calls import PATIENCE_MS, execute, execute_when_free, read, refused, session, write
+from tests.integration.concurrent_cases import run_cases
 from tests.integration.test_ssh_exec import Start
 
 pytestmark = pytest.mark.waits
@@ -108,20 +110,21 @@ async def test_run_on_the_switch_ends_although_another_task_types_behind_its_pro
         assert "UTC" in stdout
 
 
-@pytest.mark.parametrize("integration", ["auto", "off"])
-@pytest.mark.parametrize("command", [("bash", "--norc", "--noprofile"), ("zsh", "-f", "-i")], ids=["bash", "zsh"])
-async def test_half_typed_line_on_sshd_is_cleared_before_exec(
-    start: Start, tmp_path: Path, command: tuple[str, ...], integration: str
-) -> None:
-    handle = await start(*command, shell_integration=integration)
-    folder = tmp_path / "folder"
+async def check_half_typed_line(start: Start, tmp_path: Path, name: str, integration: str) -> None:
+    handle = await start(*SHELLS[name], shell_integration=integration)
+    folder = tmp_path / f"{name} {integration}"
     folder.mkdir()
-    await execute(handle, cmd=f"cd {folder}", task_id="a", timeout_ms=PATIENCE_MS)
+    await execute(handle, cmd=f"cd '{folder}'", task_id="a", timeout_ms=PATIENCE_MS)
     await type_and_unlock(handle, "touch HALF_RAN")
     await session(handle.controller, "unlock", session_id=handle.session_id, task_id="b")
     reply = await execute(handle, cmd="echo hi", task_id="b", timeout_ms=PATIENCE_MS)
     assert (reply.stdout, reply.exit_code, reply.notices) == ("hi\n", 0, [CLEARED.format(14)])
     assert list(folder.iterdir()) == []
+
+
+async def test_half_typed_line_on_sshd_is_cleared_before_exec(start: Start, tmp_path: Path) -> None:
+    cases = [(name, integration) for name in ("bash", "zsh") for integration in ("auto", "off")]
+    await run_cases({" ".join(case): partial(check_half_typed_line, start, tmp_path, *case) for case in cases})
 
 
 SHELLS = {
@@ -170,29 +173,29 @@ async def test_program_that_a_user_runs_on_sshd_without_marks_gets_no_command(
     assert (await execute_when_free(handle, cmd="echo hi", task_id="b")).stdout == "hi\n"
 
 
-@pytest.mark.parametrize("name", SHELLS)
-async def test_text_typed_ahead_on_sshd_without_marks_does_not_run(start: Start, tmp_path: Path, name: str) -> None:
+async def type_ahead(start: Start, tmp_path: Path, name: str) -> None:
     handle = await start(*SHELLS[name], shell_integration="off")
-    folder = tmp_path / "folder"
+    folder = tmp_path / name
     folder.mkdir()
-    await execute(handle, cmd=f"cd {folder}", task_id="a", timeout_ms=PATIENCE_MS)
+    await execute(handle, cmd=f"cd '{folder}'", task_id="a", timeout_ms=PATIENCE_MS)
     await write(handle, "a", data="sleep 0.5\ntouch HALF_RAN")
     assert (await execute_when_free(handle, cmd="echo hi", task_id="b")).stdout == "hi\n"
     assert list(folder.iterdir()) == []
+
+
+async def test_text_typed_ahead_on_sshd_without_marks_does_not_run(start: Start, tmp_path: Path) -> None:
+    await run_cases({name: partial(type_ahead, start, tmp_path, name) for name in SHELLS})
 
 
 READ = "printf '%s/N] ' 'Sure? [y'; read x; touch HALF_RAN\n"
 READ_IN_FISH = "read -P (printf '%s/N] ' 'Sure? [y') x; and touch HALF_RAN\n"
 
 
-@pytest.mark.parametrize("name", SHELLS)
-async def test_shell_on_sshd_without_marks_takes_no_command_at_anything_but_its_prompt(
-    start: Start, tmp_path: Path, name: str
-) -> None:
+async def check_commands_are_refused(start: Start, tmp_path: Path, name: str) -> None:
     handle = await start(*SHELLS[name], shell_integration="off")
-    folder = tmp_path / "folder"
+    folder = tmp_path / name
     folder.mkdir()
-    await execute(handle, cmd=f"cd {folder}", task_id="a", timeout_ms=PATIENCE_MS)
+    await execute(handle, cmd=f"cd '{folder}'", task_id="a", timeout_ms=PATIENCE_MS)
     busy = {
         "pager": ("seq 500 | more\n", "--More--"),
         "question": (READ_IN_FISH if name == "fish" else READ, r"\[y/N\]"),
@@ -210,6 +213,10 @@ async def test_shell_on_sshd_without_marks_takes_no_command_at_anything_but_its_
         await read(handle, cursor=begin, until_regex=r"[#$] $", timeout_ms=PATIENCE_MS)
         assert (await execute_when_free(handle, cmd="echo hi", task_id="b")).stdout == "hi\n", reason
     assert list(folder.iterdir()) == []
+
+
+async def test_shell_on_sshd_without_marks_takes_no_command_at_anything_but_its_prompt(start: Start, tmp_path: Path) -> None:
+    await run_cases({name: partial(check_commands_are_refused, start, tmp_path, name) for name in SHELLS})
 
 
 async def test_pager_and_question_of_another_task_on_the_switch_are_not_answered(tmp_path: Path) -> None:

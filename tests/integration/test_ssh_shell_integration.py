@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from ptyctl.api.blocks import Block, BlocksReply, BlocksSince
 from ptyctl.api.handle import call_pty
 from ptyctl.api.pty import PtyExecBlock
 from tests.controller.session_calls import PATIENCE_MS, read, write
+from tests.integration.concurrent_cases import run_cases
 from tests.integration.test_ssh_exec import Start
 
 BASH = ("bash", "--norc", "--noprofile")
@@ -65,8 +68,7 @@ async def test_shell_that_exports_all_variables_exports_no_nonce(start: Start, c
     assert [nonce for nonce in nonces if nonce in environment] == []
 
 
-@pytest.mark.parametrize("command", [BASH, ZSH])
-async def test_typed_command_makes_block(start: Start, command: tuple[str, ...]) -> None:
+async def check_typed_command_makes_block(start: Start, command: tuple[str, ...]) -> None:
     session = await start(*command)
     await session.exec("true")
     await read(session, cursor="0", until_idle_ms=400, timeout_ms=PATIENCE_MS)
@@ -74,6 +76,10 @@ async def test_typed_command_makes_block(start: Start, command: tuple[str, ...])
     block = await block_of(session, 2)
     assert (block.origin, block.cmd, block.exit_code) == ("typed", "sh -c 'echo typed; exit 4'", 4)
     assert (await session.exec("echo after")).stdout == "after\n"
+
+
+async def test_typed_command_makes_block(start: Start) -> None:
+    await run_cases({shell[0]: partial(check_typed_command_makes_block, start, shell) for shell in (BASH, ZSH)})
 
 
 @pytest.mark.parametrize("control", ["", "ignoreboth", "ignoredups"])
@@ -93,9 +99,8 @@ async def test_zsh_history_excludes_integration_and_keeps_option(start: Start, o
     assert (await session.exec("echo ${+__ptyctl_kept}")).stdout == "0\n"
 
 
-@pytest.mark.parametrize("editing", ["emacs", "vi"])
-@pytest.mark.parametrize("option", ["appendhistory", "incappendhistory", "sharehistory"])
-async def test_zsh_history_file_excludes_integration(start: Start, tmp_path: Path, option: str, editing: str) -> None:
+async def check_zsh_history_file_excludes_integration(start: Start, tmp_path: Path, option: str, editing: str) -> None:
+    tmp_path.mkdir()
     (tmp_path / ".zshrc").write_text("autoload -Uz compinit && compinit -D\n")
     env = {"HISTFILE": str(tmp_path / "history"), "SAVEHIST": "100", "ZDOTDIR": str(tmp_path)}
     session = await start("zsh", "-o", option, "-o", editing, "-i", env=env)
@@ -103,6 +108,12 @@ async def test_zsh_history_file_excludes_integration(start: Start, tmp_path: Pat
     assert (await session.exec("exit")).done_reason == "eof"
     lines = [line.rpartition(";")[2] for line in (tmp_path / "history").read_text().splitlines()]
     assert lines == ["echo first", "exit"]
+
+
+async def test_zsh_history_file_excludes_integration(start: Start, tmp_path: Path) -> None:
+    cases = product(("appendhistory", "incappendhistory", "sharehistory"), ("emacs", "vi"))
+    check = check_zsh_history_file_excludes_integration
+    await run_cases({" ".join(case): partial(check, start, tmp_path / " ".join(case), *case) for case in cases})
 
 
 @pytest.mark.parametrize("control", ["", "ignorespace"])
@@ -122,8 +133,7 @@ async def test_integration_keeps_prompt_and_aliases(start: Start) -> None:
     assert (reply.stdout, reply.done_reason) == ("hello\n", "marks")
 
 
-@pytest.mark.parametrize("command", [BASH, ZSH])
-async def test_nested_shell_uses_marker_and_marks_resume_after_exit(start: Start, command: tuple[str, ...]) -> None:
+async def check_nested_shell_uses_marker_and_marks_resume_after_exit(start: Start, command: tuple[str, ...]) -> None:
     session = await start(*command)
     assert (await session.exec("echo outer")).done_reason == "marks"
     assert (await session.exec("bash --norc --noprofile", timeout_ms=PATIENCE_MS)).done_reason == "prompt"
@@ -136,8 +146,12 @@ async def test_nested_shell_uses_marker_and_marks_resume_after_exit(start: Start
         assert (reply.stdout, reply.exit_code, reply.done_reason) == ("outer again\n", code, "marks")
 
 
-@pytest.mark.parametrize("integration", ["auto", "off"])
-async def test_fish_and_nested_shell_use_marker(start: Start, integration: str) -> None:
+async def test_nested_shell_uses_marker_and_marks_resume_after_exit(start: Start) -> None:
+    check = check_nested_shell_uses_marker_and_marks_resume_after_exit
+    await run_cases({shell[0]: partial(check, start, shell) for shell in (BASH, ZSH)})
+
+
+async def check_fish_and_nested_shell_use_marker(start: Start, integration: str) -> None:
     session = await start("fish", "--no-config", shell_integration=integration)
     long = "x" * 2_000
     for line, stdout, code in [
@@ -152,8 +166,11 @@ async def test_fish_and_nested_shell_use_marker(start: Start, integration: str) 
         assert (reply.stdout, reply.exit_code, reply.done_reason) == (stdout, code, "marker" if code is not None else "prompt")
 
 
-@pytest.mark.parametrize("command", [BASH, ZSH])
-async def test_fish_nested_in_shell_without_marks_runs_commands(start: Start, command: tuple[str, ...]) -> None:
+async def test_fish_and_nested_shell_use_marker(start: Start) -> None:
+    await run_cases({mode: partial(check_fish_and_nested_shell_use_marker, start, mode) for mode in ("auto", "off")})
+
+
+async def check_fish_nested_in_shell_without_marks_runs_commands(start: Start, command: tuple[str, ...]) -> None:
     fish = require_program("fish", "fish")
     session = await start(*command, shell_integration="off")
     for line, stdout in [("echo out", "out\n"), (f"{fish} --no-config", ""), ("echo in; and true", "in\n"), ("exit", "")]:
@@ -162,9 +179,12 @@ async def test_fish_nested_in_shell_without_marks_runs_commands(start: Start, co
     assert (reply.stdout, reply.exit_code) == ("out\n", 5)
 
 
-@pytest.mark.parametrize("integration", ["auto", "off"])
-@pytest.mark.parametrize("command", ["read -p 'here$ ' answer", 'read -e -p "$PS1" answer'])
-async def test_question_equal_to_prompt_does_not_end_command(start: Start, command: str, integration: str) -> None:
+async def test_fish_nested_in_shell_without_marks_runs_commands(start: Start) -> None:
+    check = check_fish_nested_in_shell_without_marks_runs_commands
+    await run_cases({shell[0]: partial(check, start, shell) for shell in (BASH, ZSH)})
+
+
+async def check_question_equal_to_prompt_does_not_end_command(start: Start, command: str, integration: str) -> None:
     session = await start(*BASH, shell_integration=integration)
     assert (await session.exec("PS1='here$ '")).exit_code == 0
     asked = await session.exec(f'{command}; echo "<$answer>"; (exit 6)', timeout_ms=PATIENCE_MS)
@@ -172,6 +192,12 @@ async def test_question_equal_to_prompt_does_not_end_command(start: Start, comma
     await write(session, data="mine\n")
     reply = await session.wait(asked.block_id)
     assert (reply.stdout, reply.exit_code) == ("here$ mine\n<mine>\n", 6)
+
+
+async def test_question_equal_to_prompt_does_not_end_command(start: Start) -> None:
+    cases = product(("read -p 'here$ ' answer", 'read -e -p "$PS1" answer'), ("auto", "off"))
+    check = check_question_equal_to_prompt_does_not_end_command
+    await run_cases({" ".join(case): partial(check, start, *case) for case in cases})
 
 
 async def test_pty_exec_block_as_first_command_has_exit_code(start: Start) -> None:

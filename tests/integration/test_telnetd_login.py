@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from fixtures.servers.telnetd import running_telnetd
 from ptyctl import ErrorCode, LocalController, SessionHandle
 from tests.controller.session_calls import refused
+from tests.integration.concurrent_cases import run_cases
 
 #: Asks until the password is right, and records each attempt. PASSWORD_CHECK_S is the time that the check takes.
 LOGIN = r"""
@@ -31,10 +33,10 @@ while printf '%s' '{prompt}'; read -r line; do [ -z "$line" ] || echo "ran $line
 """
 
 
-@pytest.mark.parametrize("password", ["right", "wrong"])
-async def test_slow_login_gets_exactly_one_attempt(controller: LocalController, tmp_path: Path, password: str) -> None:
-    attempts = tmp_path / "attempts"
-    async with running_telnetd(tmp_path, LOGIN.format(attempts=attempts, check_s=4)) as server:
+async def check_slow_login(controller: LocalController, folder: Path, password: str) -> None:
+    folder.mkdir()
+    attempts = folder / "attempts"
+    async with running_telnetd(folder, LOGIN.format(attempts=attempts, check_s=4)) as server:
         target = {"protocol": "telnet", "host": server.host, "port": server.port, "platform": "linux"}
         if password == "right":
             async with await SessionHandle.open(controller, **target, username="ann", auth={"password": password}) as handle:
@@ -43,6 +45,10 @@ async def test_slow_login_gets_exactly_one_attempt(controller: LocalController, 
             with refused(ErrorCode.AUTH_FAILED, "the far end asks again, 'host login:'"):
                 await SessionHandle.open(controller, **target, username="ann", auth={"password": password})
     assert attempts.read_text() == f"ann:{password}\n"
+
+
+async def test_slow_login_gets_exactly_one_attempt(controller: LocalController, tmp_path: Path) -> None:
+    await run_cases({word: partial(check_slow_login, controller, tmp_path / word, word) for word in ("right", "wrong")})
 
 
 @pytest.mark.parametrize("prompt", ["Menu [1-9]: ", "Select: "])

@@ -27,6 +27,11 @@ pytestmark = pytest.mark.waits
 PATIENCE_S = PATIENCE_MS / 1000
 
 
+@pytest.fixture
+def short_first_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconnect, "FIRST_DELAY_S", 0.1)
+
+
 async def only_entry(controller: LocalController) -> SessionEntry:
     (only,) = (await session(controller, "list")).sessions or []
     return only
@@ -59,6 +64,7 @@ async def exec_with_retries(handle: SessionHandle, cmd: str) -> ExecReply:
                 await asyncio.sleep(error.details.get("retry_after_ms", 20) / 1000)
 
 
+@pytest.mark.usefixtures("short_first_delay")
 @pytest.mark.parametrize("how", ["reset", "close"])
 async def test_lost_telnet_console_reconnects_and_logs_in(
     controller: LocalController, inventory: SwitchInventory, how: str
@@ -75,6 +81,7 @@ async def test_lost_telnet_console_reconnects_and_logs_in(
     assert ((await only_entry(controller)).incarnation, (await only_entry(controller)).session_id) == (2, one.session_id)
 
 
+@pytest.mark.usefixtures("short_first_delay")
 async def test_lost_ssh_console_reconnects_and_logs_in(
     controller: LocalController, inventory: SwitchInventory, switch: SimulatedSwitch
 ) -> None:
@@ -140,6 +147,7 @@ async def test_close_while_reconnecting_stops_retries(controller: LocalControlle
     assert (await SessionHandle.open(controller, device="sw-console")).session_id != one.session_id
 
 
+@pytest.mark.usefixtures("short_first_delay")
 async def test_refused_credentials_stop_retries(controller: LocalController, inventory: SwitchInventory) -> None:
     """Further attempts could lock the account."""
     one = await open_console(controller)
@@ -232,6 +240,7 @@ async def test_close_during_reconnect_login_closes_session(inventory: SwitchInve
         assert await wait_for_state(controller, one.session_id, "closed") == "closed"
 
 
+@pytest.mark.usefixtures("short_first_delay")
 async def test_reconnect_gives_up_after_configured_time(inventory: SwitchInventory, switch: SimulatedSwitch) -> None:
     async with LocalController(inventory.settings(reconnect_for_s=0.01)) as controller:
         one = await open_console(controller)
@@ -278,6 +287,7 @@ async def restored(server: LocalController, session_id: str) -> Session:
     return await server._registry.find(session_id)
 
 
+@pytest.mark.usefixtures("short_first_delay")
 async def test_restarted_server_reconnects_consoles_of_inventory(inventory: SwitchInventory, relay: Relay) -> None:
     """The first server is killed; the second one reads the session from disk and fetches the credentials again."""
     first = LocalController(inventory.settings())
