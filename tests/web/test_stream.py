@@ -19,7 +19,7 @@ from ptyctl.controller.local import LocalController
 from ptyctl.core.limits import LIMITS
 from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.session.clients import most_used, serving_connection
-from ptyctl.web.stream import topics
+from ptyctl.web.stream import feeds, topics
 from ptyctl.web.stream.feeds import feeds_of_caller
 from ptyctl.web.stream.viewer import MAX_BEHIND_BYTES, WINDOW_BYTES
 from tests.controller.session_calls import PATIENCE_MS, Open, heard, say, scripted_program, session
@@ -237,7 +237,10 @@ async def test_one_window_of_a_principal_uses_a_terminal_and_the_others_learn_it
             await other.message(1, "error")
 
 
-async def test_sessions_are_listed_then_changes(controller: Controller, open_session: Open) -> None:
+async def test_sessions_are_listed_then_changes(
+    controller: Controller, open_session: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeds, "SESSIONS_INTERVAL_S", 0.05)
     first = await open_session()
     async with stream_server(controller) as address, stream_client(address) as client:
         await client.subscribe(1, "sessions")

@@ -204,6 +204,7 @@ async def test_session_that_is_busy_is_watched_once_it_is_not(desk: Desk) -> Non
     session = await desk.open_shell()
     await desk.exec(session, "echo shown")
     visitor = Visitor(await desk.open_tab("/audit"))
+    await visitor.set_constant("stream.js", "LONGEST_DELAY_MS", 500)
     error = {"error_code": "BUSY", "message": "the screen is 5 bytes behind", "details": {}, "retryable": True}
     is_busy, refused = [True], asyncio.Queue[str]()
 

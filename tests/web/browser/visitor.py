@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Locator, Page, Route, expect
 
 from fixtures.browser.console_page import Tab
 from ptyctl.core.principal import Principal
@@ -47,6 +48,17 @@ class Visitor:
         }"""
         reply: dict[str, Any] = await self.page.evaluate(script, [method, fields])
         return reply
+
+    async def set_constant(self, module: str, name: str, value: int) -> None:
+        """Change a constant of a module of the page, in the pages that the tab loads from now on."""
+
+        async def change(route: Route) -> None:
+            reply = await route.fetch()
+            text, count = re.subn(rf"(?m)^const {name} = [\d_]+;", f"const {name} = {value};", await reply.text())
+            assert count == 1, f"{module} has no constant {name}"
+            await route.fulfill(response=reply, body=text)
+
+        await self.page.route(f"**/static/{module}", change)
 
     async def take_lock(self) -> None:
         await self.page.get_by_role("button", name="Take the lock").click()
