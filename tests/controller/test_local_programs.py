@@ -57,6 +57,21 @@ async def test_question_before_the_first_prompt_gets_no_command(open_session: Op
         assert caught.value.details == {"reason": "question"}
 
 
+@pytest.mark.parametrize("question", ["Really drop all tables? ", "New name: ", "Are you sure you want to continue "])
+async def test_question_that_a_users_line_leads_to_gets_no_command(open_session: Open, question: str) -> None:
+    handle = await prompting(open_session, "db=> ", "db=> ", question, "db=> ")
+    assert (await execute(handle, cmd="one", task_id="a", timeout_ms=PATIENCE_MS)).stdout == "ran one\n"
+    written = await write(handle, data="drop\n", task_id="b", until_regex="ran drop\n.+", timeout_ms=PATIENCE_MS)
+    for _ in range(2):
+        with refused(ErrorCode.BUSY) as caught:
+            await execute(handle, cmd="two", task_id="a", timeout_ms=PATIENCE_MS)
+        assert caught.value.details == {"reason": "question" if question.strip()[-1] in ":?" else "no_prompt"}
+    read = await handle.read(cursor=written.next_cursor, timeout_ms=0)
+    assert "ran" not in (read.chunk or "")
+    await write(handle, data="no\n", task_id="b", until_regex="db=> $", timeout_ms=PATIENCE_MS)
+    assert (await execute(handle, cmd="two", task_id="a", timeout_ms=PATIENCE_MS)).stdout == "ran two\n"
+
+
 async def test_line_that_is_not_shown_again_is_no_prompt(open_session: Open) -> None:
     handle = await prompting(open_session, "First name: ", "Last name: ", "Town: ")
     replies = [await execute(handle, cmd="Ada", timeout_ms=PATIENCE_MS) for _ in range(2)]

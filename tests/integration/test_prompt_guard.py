@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -154,6 +155,41 @@ async def test_wrapped_text_on_sshd_in_a_fish_without_a_command_is_cleared(start
     reply = await execute_when_free(handle, cmd="echo hi", task_id="b")
     assert (reply.stdout, reply.exit_code) == ("hi\n", 0)
     assert list(folder.iterdir()) == []
+
+
+#: Asks a question of the form of its argument after each line `ask`, and reports the answer.
+ASKING = """
+import sys
+print(end='sw1#', flush=True)
+for line in sys.stdin:
+    if line == 'ask\\n':
+        print(end=sys.argv[1], flush=True)
+        print('answer', repr(sys.stdin.readline()))
+    elif line.strip():
+        print('ran', line, end='')
+    print(end='sw1#', flush=True)
+"""
+
+
+@pytest.mark.parametrize("platform", [None, "cisco_ios"])
+async def test_question_that_a_users_line_leads_to_on_sshd_gets_neither_enter_nor_command(
+    start: Start, tmp_path: Path, platform: str | None
+) -> None:
+    (tmp_path / "device.py").write_text(ASKING)
+
+    async def check(question: str) -> None:
+        handle = await start(sys.executable, "-u", str(tmp_path / "device.py"), question, platform=platform)
+        await execute(handle, cmd="show clock", task_id="a", timeout_ms=PATIENCE_MS)
+        written = await write(handle, "a", data="ask\n", until_regex=f"{question}$", timeout_ms=PATIENCE_MS)
+        for fields in ({"cmd": "show version"}, {"lines": ["one", "two"]}):
+            with refused(ErrorCode.BUSY):
+                await execute(handle, **fields, task_id="b", timeout_ms=PATIENCE_MS)
+        assert "answer" not in ((await read(handle, cursor=written.next_cursor, timeout_ms=0)).chunk or "")
+        await write(handle, "a", data="no\n", until_regex="answer 'no.*\nsw1#$", timeout_ms=PATIENCE_MS)
+        assert (await execute(handle, cmd="show version", task_id="b", timeout_ms=PATIENCE_MS)).stdout == "ran show version\n"
+
+    questions = ("Overwrite the file. ", "Enter new name: ", "Are you sure you want to continue ")
+    await run_cases({question: partial(check, question) for question in questions})
 
 
 @pytest.mark.parametrize("name", ["bash", "zsh", "dash"])

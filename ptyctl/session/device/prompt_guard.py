@@ -70,11 +70,25 @@ class PromptGuard:
     async def wait_for_answer(self) -> None:
         """Wait until the far end has answered the line that a user entered last: until then an old prompt is shown."""
         if self._typed.entered_raw >= 0:
-            await self._answer_received()
+            await self.answer_received()
             if self._typed.empty:
                 self._typed.answered()
 
-    async def _answer_received(self) -> None:
+    @property
+    def follows_users_line(self) -> bool:
+        """Whether no prompt was shown since a user entered a line, which may have led to a question of any form.
+
+        Ctrl-C ends such a question.
+        """
+        return self._typed.entered_raw >= 0 and not self._typed.interrupted
+
+    def refuse_users_question(self) -> None:
+        """Raise BUSY where a line of a user may have led to a question; an Enter or a command would answer it."""
+        if self.follows_users_line:
+            self.refuse_other()
+            raise self.refusal("question" if self._profile.may_ask(self._terminal.last_line()) else "no_prompt")
+
+    async def answer_received(self) -> None:
         """Wait until output with a line feed has followed the line that a user entered last: at least its echo."""
         typed, stream = self._typed, self._stream
         if typed.entered_raw >= 0:
@@ -245,7 +259,7 @@ class PromptGuard:
                 lambda: BRACKETED_PASTE in stream.terminal_modes and bool(terminal.last_line()), SETTLE_S, ANSWER_S
             )
         else:
-            await self._answer_received()  # what was entered may still run: only a prompt ends it
+            await self.answer_received()  # what was entered may still run: only a prompt ends it
             if not typed.empty:  # for all echo and output: a prompt that follows Ctrl-C is a new one then
                 await self._wait_until(lambda: stream.raw_size > typed.raw, ANSWER_WAIT_S, SETTLE_S)
         if not terminal.expects_prompt and not typed.empty:

@@ -26,7 +26,7 @@ async def wait_for_prompt(
     A line that an Enter shows again is a prompt, whatever it looks like. Text behind the prompt is cleared.
 
     False if none was shown before the deadline, or within `quiet_s` after other output, or at a question (a login, a
-    confirmation), which is left alone.
+    confirmation), which is left alone. No Enter is typed behind a line of a user, which may have led to a question of any form.
 
     Raises:
         PtyctlError: BUSY if text was typed that cannot be cleared; before Enter also at a pager or a full-screen program.
@@ -36,36 +36,48 @@ async def wait_for_prompt(
     begin = terminal.now()
     if guard.typed_ahead:
         await guard.clear_typed_ahead(deadline)
-    entered_raw = terminal.unfinished_line.entered_raw
-    await guard.wait_for_answer()
+    typed = terminal.unfinished_line
+    entered_raw = typed.entered_raw
+    await guard.answer_received()
+
+    def found() -> bool:
+        if typed.empty:
+            typed.answered()
+        return True
+
     while stream.ended is None and terminal.now() < deadline:
-        if not terminal.unfinished_line.empty:
+        if not typed.empty:
             await guard.clear_device_line()
         line = terminal.last_line()
         certainty = terminal.prompt_certainty(profile)
         if certainty == "editor" and entered_raw >= 0 and not terminal.line_editor_began_since(entered_raw):
             certainty = None  # fish still edits an incomplete command
         if certainty == "exact":
-            return True
+            return found()
         due = stream.last_data + (OTHER_HOST_SETTLE_S if certainty == "other_host" else SETTLE_S)
         shown_again = line_before.strip() and line == line_before and stream.line_feeds > line_feeds
         if certainty in ("regex", "other_host") or (not profile.asks(line) and (certainty == "editor" or shown_again)):
             if terminal.now() >= due:
                 terminal.prompt.learn(line)
-                return True
+                return found()
         elif profile.asks(line):
             return False
         else:
             due = (stream.last_data or begin) + _REQUEST_PROMPT_AFTER_S
-            if not requested and terminal.now() >= due:
-                requested = True
-                guard.refuse_other()
-                if not await guard.clear_device_line() and writer is not None:
-                    line_before, line_feeds = terminal.last_line(), stream.line_feeds
-                    await terminal.gate.type("\n", writer)
-                    deadline = min(deadline, terminal.now() + _REPLY_S)
-                continue
-            if requested:
+            may_be_asked, is_due = guard.follows_users_line, terminal.now() >= due
+            if may_be_asked and profile.may_ask(line):
+                if is_due:
+                    return False
+            elif not (requested or may_be_asked):
+                if is_due:
+                    requested = True
+                    guard.refuse_other()
+                    if not await guard.clear_device_line() and writer is not None:
+                        line_before, line_feeds = terminal.last_line(), stream.line_feeds
+                        await terminal.gate.type("\n", writer)
+                        deadline = min(deadline, terminal.now() + _REPLY_S)
+                    continue
+            else:
                 printed = stream.raw_size > stream.incarnation_raw
                 due = min(deadline, stream.last_data + quiet_s) if printed else deadline
                 if terminal.now() >= due:

@@ -210,8 +210,12 @@ class StrategySelector:
         """
         terminal, request = self._terminal, run.request
         guard.refuse_other()
-        if QUESTION.matches(terminal.last_line()):
+        line = terminal.last_line()
+        if QUESTION.matches(line):
             raise guard.refusal("question")
+        has_prompt = terminal.prompt.learned is not None and not self._without_prompt
+        if has_prompt or self._program is None or run.profile.may_ask(line):
+            guard.refuse_users_question()
         end_given = request is not None and (request.until_idle_ms is not None or request.until_regex is not None)
         prints_nothing = terminal.stream.raw_size == terminal.stream.incarnation_raw
         if (prints_nothing or self._line_runs_in_shell) and not end_given:
@@ -359,6 +363,7 @@ class StrategySelector:
             return True
         if await wait_for_prompt(terminal, run.profile, begin + FIRST_PROMPT_WAIT_S, writer):
             return True
+        PromptGuard(terminal, run.profile).refuse_users_question()
         if self._first_prompt_awaited:
             return False
         self._first_prompt_awaited = True
