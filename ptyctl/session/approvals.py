@@ -51,6 +51,7 @@ class HeldText:
         screen: the rows of the screen at the time of the request.
         block_id: of the run that waits for the answer.
         keys: whether the text is typed without Enter, for a program that reads keys.
+        policy: the identity of the policy that asked.
         check: raises PtyctlError for a text that must not be typed in its place.
         trace_id: that of the call.
     """
@@ -68,6 +69,7 @@ class HeldText:
     screen: tuple[str, ...] = ()
     block_id: str | None = None
     keys: bool = False
+    policy: object = field(default=None, compare=False)
     check: Callable[[str], Awaitable[None]] = field(default=_any_text, compare=False)
     trace_id: str | None = field(default_factory=current_trace_id, compare=False)
 

@@ -279,7 +279,8 @@ class Authorization:
         """Redeem an approval, and return the text to type.
 
         Raises:
-            PtyctlError: DECLINED if there is no approval, or the state it is bound to has changed; APPROVAL_PENDING.
+            PtyctlError: DECLINED if there is no approval, the state it is bound to has changed, or the policy in force does not
+                let it count; APPROVAL_PENDING.
         """
         if approval.state == "approved":
             held = approval.held
@@ -290,10 +291,34 @@ class Authorization:
             if held.binding != self._bound(held.text, places):
                 why = "the connection, the prompt, the folder, the program or the lock has changed since it was asked for"
                 approval.set_stale(why)
+            elif (why_not := self._no_longer_approvable(approval, places, writer)) is not None:
+                approval.set_stale(why_not)
         text = approval.redeem()
         self._note_command(text)
         writer.review.permit, writer.review.edited = approval, approval.edited
         return text
+
+    def _no_longer_approvable(self, approval: Approval, places: Sequence[Place], writer: Writer) -> str | None:
+        """Return why the policy in force does not let an approval count, or None. A long text is not judged again."""
+        assert self._policy is not None
+        held, text, is_same_policy = approval.held, approval.text, self._policy.identity is approval.held.policy
+        if len(text) > LONG_TEXT:
+            return None if is_same_policy else "the policy has changed since it was asked for"
+        judgement = self._judgement(places, writer)
+        try:
+            if held.block_id is not None:
+                verdict = judgement.verdict(text, places)
+            else:
+                verdict = judgement.lines(text.split("\n"), self._with_continued(text, places), places)
+        except PtyctlError as error:
+            return error.message
+        if verdict.decision is Decision.DENY:
+            return f"the policy denies this text now: {verdict.reason}"
+        # The approver of an edited text has chosen it under the same policy.
+        is_new = verdict.decision is Decision.ASK and not set(verdict.rules) <= set(held.rules)
+        if is_new and not (approval.edited and is_same_policy):
+            return f"another rule of the policy asks for an approval now: {verdict.reason}"
+        return None
 
     def _note_command(self, text: str) -> None:
         """Note the command of a run that is about to be typed: it may change what keys or the next line do."""
@@ -829,6 +854,7 @@ class Authorization:
             screen=self._last_rows(),
             block_id=block_id,
             keys=keys,
+            policy=None if self._policy is None else self._policy.identity,
             check=lambda edited: self._check_edited(edited, places, writer),
         )
         if self._approvals.covers(held):

@@ -100,6 +100,8 @@ class Rules:
 
     def __init__(self) -> None:
         self.identity: object = None
+        #: The verdict on texts that the policy judges after it was loaded again, by the text.
+        self.changed: dict[str, Verdict] = {}
         self.judged: list[str] = []
         #: The threads that judged texts.
         self.threads: set[int] = set()
@@ -107,7 +109,12 @@ class Rules:
     def verdict(self, request: DecisionRequest) -> Verdict:
         self.judged.append(request.text)
         self.threads.add(threading.get_ident())
-        return evaluator().verdict(request)
+        return self.changed.get(request.text) or evaluator().verdict(request)
+
+    def reload(self, text: str, decision: Decision, rule: str) -> None:
+        """Load the policy again with another rule for a text."""
+        self.identity = object()
+        self.changed[text] = replace(evaluator().verdict(DecisionRequest(text)), decision=decision, rules=(rule,), reason=rule)
 
     def verdict_by_rules(self, request: DecisionRequest, *, known_only: bool = False) -> Verdict:
         return evaluator().verdict_by_rules(request, known_only=known_only)
@@ -712,6 +719,54 @@ async def test_approval_is_stale_at_another_prompt(console: Supervised) -> None:
     console.approvals.approve(reply.approval.approval_id, BOB)
     error = await refusal(execute(console.session, ExecRequest.of({"session_id": "s", "block_id": reply.block_id}), None))
     assert (error.details["reason"], executed(console.device)) == ("stale", [])
+
+
+@pytest.mark.parametrize(
+    ("decision", "rule", "edited"),
+    [(Decision.DENY, "held", None), (Decision.ASK, "new", None), (Decision.ASK, "new", "reload in 5")],
+)
+async def test_approval_of_a_command_is_stale_under_a_policy_that_denies_it_or_has_another_rule(
+    console: Supervised, decision: Decision, rule: str, edited: str | None
+) -> None:
+    reply = await run_command(console.session, "reload", timeout_ms=0)
+    assert reply.approval is not None
+    console.rules.reload(edited or "reload", decision, rule)
+    if edited is None:
+        console.approvals.approve(reply.approval.approval_id, BOB, same_s=60)
+    else:
+        await console.approvals.approve_edited(reply.approval.approval_id, BOB, edited)
+    error = await refusal(execute(console.session, ExecRequest.of({"session_id": "s", "block_id": reply.block_id}), None))
+    block = console.session.blocks.get(reply.block_id)
+    assert block is not None
+    assert (error.code, error.details["reason"], block.refused) == (ErrorCode.DECLINED, "stale", "stale")
+    assert (executed(console.device), console.approvals.grants_of(reply.approval.approval_id)) == ([], [])
+
+
+async def test_approval_of_a_command_is_used_under_a_policy_whose_same_rule_asks(console: Supervised) -> None:
+    reply = await run_command(console.session, "reload", timeout_ms=0)
+    assert reply.approval is not None
+    console.rules.reload("reload", Decision.ASK, "held")
+    console.approvals.approve(reply.approval.approval_id, BOB)
+    await execute(console.session, ExecRequest.of({"session_id": "s", "block_id": reply.block_id}), None)
+    assert executed(console.device) == ["reload"]
+
+
+async def test_approval_of_a_long_command_is_stale_under_another_policy(console: Supervised) -> None:
+    reply = await run_command(console.session, "reload " + "x" * LONG_TEXT, timeout_ms=0)
+    assert reply.approval is not None
+    console.rules.identity = object()
+    console.approvals.approve(reply.approval.approval_id, BOB)
+    error = await refusal(execute(console.session, ExecRequest.of({"session_id": "s", "block_id": reply.block_id}), None))
+    assert (error.details["reason"], executed(console.device)) == ("stale", [])
+
+
+async def test_approval_of_a_written_line_is_stale_under_a_policy_that_denies_it(console: Supervised) -> None:
+    approval_id = (await refusal(write_to(console.session, data="reload\n"))).details["approval_id"]
+    await wait_until(lambda: console.session.terminal.last_line() == "R1#")
+    console.approvals.approve(approval_id, BOB)
+    console.rules.reload("reload", Decision.DENY, "held")
+    error = await refusal(write_to(console.session, data="reload\n", approval_id=approval_id))
+    assert (error.code, error.details["reason"], executed(console.device)) == (ErrorCode.DECLINED, "stale", [])
 
 
 async def test_text_that_is_no_unicode_is_not_asked_about(console: Supervised) -> None:
