@@ -14,7 +14,16 @@ from pathlib import Path
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.platforms import Platform, Platforms
-from ptyctl.policy.policy_file import DEFAULT_PRESET, PRESETS, Policy, load_policy, preset_text, read_policy_file, run_examples
+from ptyctl.policy.policy_file import (
+    DEFAULT_PRESET,
+    PRESETS,
+    Policy,
+    load_policy,
+    policy_path,
+    preset_text,
+    read_policy_file,
+    run_examples,
+)
 from ptyctl.policy.rules import SHELL_PLATFORM, DecisionRequest, Verdict
 from ptyctl.policy.shell_command import canonical_shell
 from ptyctl.version import __version__
@@ -175,7 +184,7 @@ class PolicyStore:
         if self._setting is None:
             file = self._folder / POLICY_FILE
             return DEFAULT_PRESET if _version(file) in _ABSENT else str(file)
-        return self._setting if self._setting in PRESETS else str(self._folder / Path(self._setting).expanduser())
+        return self._setting if self._setting in PRESETS else str(policy_path(self._folder, self._setting))
 
     def _folder_of(self, name: str) -> Path:
         return self._folder if name in PRESETS else Path(name).parent
@@ -192,7 +201,7 @@ class PolicyStore:
         texts: dict[str, bytes] = {}
 
         def read(file: str) -> str:
-            path = folder / Path(file).expanduser()
+            path = policy_path(folder, file)
             if self._text is None:
                 versions[path] = _version(path)  # before the text: a file that changes in between is loaded once more
                 text = read_file(file)
@@ -281,6 +290,8 @@ def _version(path: Path) -> _Version:
         status = path.stat()
     except OSError as error:
         return error.errno or 0
+    except ValueError:  # a NUL in the name
+        return errno.EINVAL
     return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
 
 

@@ -116,7 +116,7 @@ def read_policy_file(folder: Path) -> ReadPolicy:
     """Return the function that reads policy files, whose relative paths begin in the folder."""
 
     def read(name: str) -> str:
-        path = folder / Path(name).expanduser()
+        path = policy_path(folder, name)
         try:
             if not stat.S_ISREG(path.stat().st_mode):
                 raise invalid(f"the policy {path} is not a file", hint=_NAME_FILE, path=str(path))
@@ -129,8 +129,18 @@ def read_policy_file(folder: Path) -> ReadPolicy:
             ) from None
         except UnicodeDecodeError:
             raise invalid(f"the policy {path} is not UTF-8 text", hint="save the file as UTF-8", path=str(path)) from None
+        except ValueError:  # a NUL in the name
+            raise invalid(f"{str(path)!r} is no name of a policy file", hint=_NAME_FILE, path=str(path)) from None
 
     return read
+
+
+def policy_path(folder: Path, name: str) -> Path:
+    """Return the path of a policy file. A `~` of an unknown user is part of the file's name."""
+    try:
+        return folder / Path(name).expanduser()
+    except RuntimeError:
+        return folder / name
 
 
 def _load(name: str, read: ReadPolicy) -> tuple[PolicySettings, tuple[PlacedRule, ...], RuleSet]:

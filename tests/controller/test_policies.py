@@ -40,6 +40,8 @@ FAULTS = [
         "policy.toml:2: rule 'r': the example 'z' in matches",
     ),
     ('extends = ["other.toml"]', "other.toml cannot be read: No such file"),
+    ('extends = ["a\\u0000b"]', "is no name of a policy file"),
+    ('extends = ["~no-such-user/a.toml"]', "~no-such-user/a.toml cannot be read: No such file"),
     (b"\xff", "not UTF-8"),
 ]
 
