@@ -11,6 +11,7 @@ from pydantic import SecretStr
 from ptyctl.api.errors import invalid
 from ptyctl.api.session import Auth, Pace, SessionRequest
 from ptyctl.session.device.login import LoginAccount
+from ptyctl.session.device.platform_detection import AUTO
 
 from .model import ConnectionFields, CredentialEntry, Document, InventoryDevice, JumpHost, LoginOptions
 from .secrets import SecretReference, fetch_secret
@@ -59,7 +60,7 @@ class Target:
         """Return the open request of a caller who named this device: the inventory's fields and the caller's other fields.
 
         Raises:
-            PtyctlError: INVALID_ARGUMENT, naming the fields that only the inventory sets.
+            PtyctlError: INVALID_ARGUMENT, naming the fields that only the inventory sets, or for another platform than its.
         """
         given = {name: getattr(caller, name) for name in caller.model_fields_set}
         clashing = sorted(name for name in _INVENTORY_FIELDS.intersection(given) if given[name] is not None)
@@ -69,9 +70,20 @@ class Target:
                 hint=f"leave out {', '.join(clashing)}",
                 fields=clashing,
             )
+        self._check_platform(caller.platform)
         own = {name: getattr(self.request, name) for name in self.request.model_fields_set}
         wanted = {name: value for name, value in given.items() if name != "device" and value is not None}
         return SessionRequest.of(own | wanted)
+
+    def _check_platform(self, platform: str | None) -> None:
+        """Check a caller's platform. The policy's rules depend on it. Raises PtyctlError INVALID_ARGUMENT."""
+        own = self.request.platform
+        if platform is not None and own not in (None, AUTO, platform):
+            raise invalid(
+                f"the inventory sets the platform of device {self.name}: {own}",
+                hint="leave out platform, or change it in the inventory",
+                fields=["platform"],
+            )
 
 
 @dataclass(frozen=True, slots=True)

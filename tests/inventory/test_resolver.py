@@ -179,13 +179,26 @@ class TestOpenedBy:
                 "acquire_lock": True,
                 "task_id": "t",
                 "pty": {"rows": 9},
-                "platform": "generic",
+                "platform": "cisco_xr",
             }
         )
         request = target.request_for(asked)
         assert (request.device, request.host, request.acquire_lock, request.task_id) == (None, "192.0.2.9", True, "t")
         assert request.pty is not None
-        assert (request.platform, request.pty.rows) == ("generic", 9)
+        assert (request.platform, request.pty.rows) == ("cisco_xr", 9)
+
+    async def test_another_platform_than_that_of_the_inventory_is_refused(self, tmp_path: Path) -> None:
+        target = await resolved(tmp_path, "switch-001")
+        for platform in ("frr", "auto"):
+            with pytest.raises(PtyctlError, match="sets the platform of device switch-001: cisco_ios") as caught:
+                target.request_for(SessionRequest.of({"action": "open", "device": "switch-001", "platform": platform}))
+            assert (caught.value.code, caught.value.details["fields"]) == (ErrorCode.INVALID_ARGUMENT, ["platform"])
+
+    @pytest.mark.parametrize("line", ["", 'platform = "auto"'])
+    async def test_platform_that_the_inventory_does_not_name_may_be_given(self, line: str, tmp_path: Path) -> None:
+        target = await inventory(tmp_path, f'[devices.a]\nprotocol = "telnet"\nhost = "h"\n{line}\n').resolve("a")
+        request = target.request_for(SessionRequest.of({"action": "open", "device": "a", "platform": "frr"}))
+        assert request.platform == "frr"
 
     @pytest.mark.parametrize(
         "field",

@@ -49,9 +49,9 @@ async def test_console_device_id_is_device_name(controller: LocalController) -> 
 
 
 async def test_caller_options_override_inventory(controller: LocalController) -> None:
-    one = await SessionHandle.open(controller, device="sw-telnet", pty={"cols": 100, "rows": 30}, platform="generic")
+    one = await SessionHandle.open(controller, device="sw-telnet", pty={"cols": 100, "rows": 30}, platform="cisco_ios")
     (entry,) = (await session(controller, "list")).sessions or []
-    assert one.opened.platform == "generic"
+    assert one.opened.platform == "cisco_ios"
     assert entry.pty is not None
     assert (entry.pty.cols, entry.pty.rows) == (100, 30)
 
@@ -59,6 +59,11 @@ async def test_caller_options_override_inventory(controller: LocalController) ->
 async def test_caller_cannot_redirect_credentials(controller: LocalController) -> None:
     with refused(ErrorCode.INVALID_ARGUMENT, "sw-telnet", "host"):
         await session(controller, "open", device="sw-telnet", host="192.0.2.1")
+
+
+async def test_caller_cannot_choose_another_platform(controller: LocalController) -> None:
+    with refused(ErrorCode.INVALID_ARGUMENT, "sw-telnet", "leave out platform"):
+        await session(controller, "open", device="sw-telnet", platform="frr")
 
 
 async def test_unknown_name_suggests_similar_device(controller: LocalController) -> None:
