@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from functools import partial
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.session import SessionRequest
@@ -12,19 +13,43 @@ from ptyctl.policy.rules import SHELL_PLATFORM, UNKNOWN_PLATFORM, Decision, Deci
 from ptyctl.policy.shell_command import changes_programs, text_run_from
 from ptyctl.session.clients import current_principal
 from ptyctl.session.judgement import PolicyDecisionPoint
+from ptyctl.session.verdict_thread import judge_outside_loop
 
 from .destinations import Destination
 
+#: Most characters of the command and the environment of an open: as of a command that is typed.
+MAX_PROGRAM_TEXT = 128 * 1024
 
-def check_program(policy: PolicyDecisionPoint, request: SessionRequest, destination: Destination) -> str | None:
+
+async def check_program(policy: PolicyDecisionPoint, request: SessionRequest, destination: Destination) -> str | None:
     """Judge what a caller's open request starts, as if it were typed into a shell. Return a warning, or None.
 
     What the inventory adds to the request is not judged. A program that needs an approval is refused: before the
     session exists, there is no screen to show to an approver.
 
     Raises:
-        PtyctlError: POLICY_DENIED.
+        PtyctlError: POLICY_DENIED; LIMIT_EXCEEDED if the texts are too long; as `judge_in_thread` for a long one.
     """
+    size = _size(request)
+    if size > MAX_PROGRAM_TEXT:
+        raise PtyctlError(
+            ErrorCode.LIMIT_EXCEEDED,
+            f"the command and the environment of a session have at most {MAX_PROGRAM_TEXT} characters, and these have {size}",
+            {"limit": "max_program_text", "max_program_text": MAX_PROGRAM_TEXT},
+            hint="put the text into a file",
+        )
+    return await judge_outside_loop(partial(_check, policy, request, destination), size)
+
+
+def _size(request: SessionRequest) -> int:
+    """Return the number of characters in the command and the environment of a request."""
+    command, env = request.command or (), request.env or {}
+    words = len(command) if isinstance(command, str) else sum(len(word) + 1 for word in command)
+    return words + sum(len(name) + len(value) + 1 for name, value in env.items())
+
+
+def _check(policy: PolicyDecisionPoint, request: SessionRequest, destination: Destination) -> str | None:
+    """Judge what the request starts, in any thread. Raises PtyctlError POLICY_DENIED."""
     texts = list(_texts(request))
     if not texts:
         return None

@@ -137,7 +137,7 @@ class SessionActions:
         if request.node is not None:
             raise unsupported("this server is not a node of a fleet", hint="leave out node")
         destination = await self._destinations.resolve(request)
-        spec, opening = session_spec(destination), Opening(warning=self._factory.check_program(request, destination))
+        spec, opening = session_spec(destination), Opening(warning=await self._factory.check_program(request, destination))
         attempt = asyncio.create_task(self._attempt(destination, spec, opening), name="open")
         try:
             if await self._registry.ends_in_time(attempt):

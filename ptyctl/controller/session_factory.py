@@ -99,9 +99,9 @@ class SessionFactory:
         """Call `watcher` for every session from now on, after the watchers that were added before."""
         self._watchers.append(watcher)
 
-    def check_program(self, request: SessionRequest, destination: Destination) -> str | None:
+    async def check_program(self, request: SessionRequest, destination: Destination) -> str | None:
         """Judge the program of a caller's request; see `open_policy.check_program`."""
-        return check_program(self._policy, request, destination)
+        return await check_program(self._policy, request, destination)
 
     async def create(self, destination: Destination, spec: Spec, opening: Opening | None = None) -> Session:
         """Create a session and open it. `opening` gets the session before it is open.

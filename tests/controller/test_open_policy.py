@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,11 @@ from ptyctl import LocalController
 from ptyctl.api import Controller
 from ptyctl.api.errors import ErrorCode
 from ptyctl.api.session import SessionReply, SessionRequest
+from ptyctl.controller.open_policy import MAX_PROGRAM_TEXT
+from ptyctl.controller.policies import PolicyStore
 from ptyctl.controller.settings import Settings
+from ptyctl.policy.rules import DecisionRequest, Verdict
+from ptyctl.session.verdict_thread import LONG_TEXT
 from tests.controller.session_calls import Open, refused
 
 #: A destructive command that does nothing here: the device does not exist.
@@ -41,6 +46,33 @@ async def test_open_with_program_that_needs_an_approval_starts_nothing(
         await open_session(**fields)
     assert error.value.hint == "open a shell, and run the command there, where a person can approve it"
     assert error.value.details["decision"] == "ask"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"command": f"{MKFS}; : {'x' * LONG_TEXT}"}, {"command": "cat", "env": {"PAGER": f"{MKFS}; : {'x' * LONG_TEXT}"}}],
+    ids=["command", "env"],
+)
+async def test_long_program_is_judged_outside_the_event_loop(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any]
+) -> None:
+    threads, verdict = set[int](), PolicyStore.verdict
+
+    def judge(store: PolicyStore, request: DecisionRequest) -> Verdict:
+        threads.add(threading.get_ident())
+        return verdict(store, request)
+
+    monkeypatch.setattr(PolicyStore, "verdict", judge)
+    with refused(ErrorCode.POLICY_DENIED, "erases a file system"):
+        await open_reply(controller, **fields)
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+async def test_open_with_too_much_text_is_refused_before_it_is_judged(controller: Controller) -> None:
+    with refused(ErrorCode.LIMIT_EXCEEDED) as error:
+        await open_reply(controller, command=("cat",), env=dict.fromkeys(("PAGER", "EDITOR"), "x" * (MAX_PROGRAM_TEXT // 2)))
+    assert error.value.details["limit"] == "max_program_text"
 
 
 @pytest.mark.parametrize(
