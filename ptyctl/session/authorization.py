@@ -49,7 +49,7 @@ _READINGS = 3
 #: How often a text is judged because it goes to another place, or another policy is in force, than when its judgement began.
 _JUDGEMENTS = 3
 #: The longest input that is judged while nothing else happens, in bytes: an answer that is typed once a pattern matches.
-MAX_JUDGED_AT_ONCE = 4096
+MAX_JUDGED_AT_ONCE = LONG_TEXT
 #: Most verdicts on long commands that wait for their runs.
 _MAX_AHEAD = 8
 #: A write is followed in parts of this size, in bytes; other tasks may run between them.

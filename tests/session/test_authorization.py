@@ -473,9 +473,11 @@ async def test_verdict_that_takes_too_long_sends_nothing(console: Supervised, mo
 
 async def test_long_answer_is_refused_instead_of_judged_at_once(console: Supervised) -> None:
     with pytest.raises(PtyctlError) as caught:
-        console.session.gate.type_now("a" * 5000 + "\n", Writer("t"))
-    assert caught.value.code is ErrorCode.POLICY_DENIED
-    assert console.device.lines == []
+        console.session.gate.type_now("a" * LONG_TEXT + "\n", Writer("t"))
+    assert (caught.value.code, caught.value.details["reason"]) == (ErrorCode.POLICY_DENIED, "too_long")
+    assert (console.device.lines, console.rules.judged) == ([], [])
+    console.session.gate.type_now("a" * (LONG_TEXT - 1) + "\n", Writer("t"))
+    await wait_until(lambda: executed(console.device) == ["a" * (LONG_TEXT - 1)])
 
 
 async def test_warned_command_is_typed_and_reported(console: Supervised) -> None:
