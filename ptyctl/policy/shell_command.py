@@ -15,6 +15,7 @@ from functools import cached_property
 from tree_sitter import Node
 
 from .rules import Match
+from .shell_arithmetic import evaluates_arguments, is_evaluated
 from .shell_runners import SHELLS, inner_command
 from .shell_syntax import Budget, TooComplexError, parse_shell, source
 from .shell_words import (
@@ -457,6 +458,8 @@ class _Walk:
             stack.extend(reversed(node.children))
 
     def _visit(self, node: Node, depth: int) -> None:
+        if not self.unparsed and is_evaluated(node):
+            self._cannot("arithmetic evaluates the value of a variable")
         match node.type:
             case "pipeline":
                 self._pipeline(node)
@@ -465,9 +468,9 @@ class _Walk:
             case "variable_assignment":
                 self._assignment(node)
             case "for_statement":
-                self._add_values(
-                    (None, *(word for value in node.children_by_field_name("value") for word in resolve_all(value)))
-                )
+                listed = [word for value in node.children_by_field_name("value") for word in resolve_all(value)]
+                self._note_values(listed)
+                self._add_values((None, *listed))
             case "command_substitution":
                 for words in self._commands_in(node):
                     self._add_values(words)
@@ -534,10 +537,8 @@ class _Walk:
         words = self._words_of(node)
         if not words:
             return
-        if words[0] is None or isinstance(words[0], Glob) or words[0].startswith("="):
+        if isinstance(words[0], Glob) or _may_substitute(words[0]) or str(words[0]).startswith("="):
             self._cannot("a command's name is not known")
-        if words[0] in _EVALUATES and any(word is None or "$(" in word or "`" in word for word in words[1:]):
-            self._cannot(f"{words[0]} may evaluate its arguments")
         if words[0] in _DECODES or (words[0] == "printf" and any(word is None or "\\" in word for word in words[1:2])):
             self.is_computed = True
         if words[0] in _RECALLING and not any(word is not None and re.fullmatch(r"-\w*l\w*", word) for word in words[1:]):
@@ -567,6 +568,9 @@ class _Walk:
         self.budget.spend(_COMMAND_STEPS + _WORD_STEPS * len(words))
         command = Command(words, self.directory)
         self.commands.append(command)
+        may_evaluate = words[0] in _EVALUATES and any(map(_may_substitute, words[1:]))
+        if not self.unparsed and (may_evaluate or evaluates_arguments(words)):
+            self._cannot(f"{words[0]} may evaluate its arguments")
         if (if_unset := command.if_unset) is not None:
             self.lines.append(Command(if_unset).text)
         if words[0] in ("find", "set") or words[:2] == ("printf", "-v"):
@@ -620,12 +624,20 @@ class _Walk:
             if not stage or any(words[0] is None or reads_program(words) for words in stage):
                 self._cannot("a shell or an interpreter runs the output of another command")
 
+    def _note_values(self, values: list[Word]) -> None:
+        """Note the values of a variable: arithmetic runs a substitution in them, also in a later line."""
+        if any(word is not None and _may_substitute(word) for word in values):
+            self._cannot("the value of a variable has a substitution")
+
     def _assignment(self, node: Node) -> None:
         name = source(node.child_by_field_name("name") or node)
         value = node.child_by_field_name("value")
         if value is not None and value.type == "array":
-            self._add_values((None, *(word for element in value.named_children for word in _element(element))))
+            words = [word for element in value.named_children for word in _element(element)]
+            self._note_values(words)
+            self._add_values((None, *words))
         elif value is not None and (word := resolve(value)) is not None:
+            self._note_values([word])
             self._add_values((None, *([*word.split(), word] if type(word) is str else [word])))
         is_prefix = node.parent is not None and node.parent.type == "command"
         if _RUNNING_VARIABLE.match(name) or (is_prefix and not _HARMLESS_VARIABLE.match(name)):
@@ -706,6 +718,10 @@ def _plain_expansion(match: re.Match[str]) -> str:
     if match[0].endswith((")", "{$", "${")) and len(match[0]) > 2:
         return "${!"
     return "${" if match[0].startswith("${") else "$"
+
+
+def _may_substitute(word: Word) -> bool:
+    return word is None or "$(" in word or "`" in word
 
 
 def _element(node: Node) -> list[Word]:

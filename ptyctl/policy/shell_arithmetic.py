@@ -1,0 +1,118 @@
+"""Arithmetic and subscripts of a shell. They evaluate the value of a variable, which may hold a substitution: `a[$(...)]`."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+from tree_sitter import Node
+
+from .shell_syntax import source
+from .shell_words import Expansion, Word
+
+#: Expansions whose value is a number.
+_NUMBER = re.compile(r"\$[#?$!]|\$\{#\w+(?:\[[@*]\])?\}")
+#: A name, or an expansion; `0x1f` and `16#ff` are numbers.
+_NAME = re.compile(r"(?<!\w)(?<!\d#)[^\W\d]|[$`\\]")
+_SUBSCRIPT = re.compile(r"\w*\[(.*)\]", re.DOTALL)
+_ELEMENT = re.compile(r"\[([^\]]*)\]\+?=")
+#: An arithmetic expansion in text that the parser does not read as one.
+_EXPANSION = re.compile(r"\$(?:\(\(((?:(?!\)\)).)*)|\[([^\]]*))", re.DOTALL)
+_COMPARISONS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
+#: Builtins that evaluate subscripts in the names of variables.
+_NAMING = frozenset(("declare", "typeset", "local", "export", "readonly", "read", "unset", "mapfile", "readarray", "getopts"))
+_DECLARING = frozenset(("declare", "typeset", "local", "export", "readonly"))
+#: Options of `read`, `mapfile` and `readarray` with an argument that is no name.
+_OTHER_ARGUMENT = re.compile(r"-[A-Za-z]*[pdtnNuiOscC]\Z")
+
+
+def names_variable(text: str) -> bool:
+    """Return whether an arithmetic expression has more than numbers."""
+    return _NAME.search(_NUMBER.sub("0 ", text)) is not None
+
+
+def is_evaluated(node: Node) -> bool:
+    """Return whether a node evaluates the value of a variable as arithmetic."""
+    match node.type:
+        case "arithmetic_expansion":
+            return names_variable(source(node).removeprefix("$"))
+        case "compound_statement" if node.children and node.children[0].type == "((":
+            return names_variable(source(node))
+        case "c_style_for_statement":
+            body = node.child_by_field_name("body")
+            parts = [child for child in node.children[1:] if body is None or child.end_byte <= body.start_byte]
+            return names_variable(" ".join(source(child) for child in parts if child.type != "do"))
+        case "subscript":
+            return _is_index(source(node).partition("[")[2].rpartition("]")[0])
+        case "expansion":
+            kinds = [child.type for child in node.children]
+            begin = kinds.index(":") + 1 if ":" in kinds else len(kinds)
+            return names_variable(" ".join(source(child) for child in node.children[begin:-1]))
+        case "array":
+            return any((found := _ELEMENT.match(source(child))) and _is_index(found[1]) for child in node.named_children)
+        case "binary_expression" | "unary_expression":
+            return _is_test(node)
+        case "heredoc_body":
+            return any(names_variable(found[1] or found[2] or "") for found in _EXPANSION.finditer(source(node)))
+    return False
+
+
+def _is_test(node: Node) -> bool:
+    """Return whether a condition compares numbers that are not known, or tests an unknown variable."""
+    operator = node.child_by_field_name("operator")
+    if operator is None or operator.type != "test_operator":
+        return False
+    kind, operands = source(operator), [source(child) for child in node.children if child.start_byte != operator.start_byte]
+    if kind in _COMPARISONS:
+        return any(map(names_variable, operands))
+    return kind == "-v" and any("$" in text or "`" in text or _has_index(text.strip("'\"")) for text in operands)
+
+
+def _is_index(text: str) -> bool:
+    return text not in ("@", "*") and names_variable(text)
+
+
+def _has_index(word: str) -> bool:
+    found = _SUBSCRIPT.match(word)
+    return found is not None and _is_index(found[1])
+
+
+def evaluates_arguments(words: tuple[Word, ...]) -> bool:
+    """Return whether a builtin evaluates one of its arguments as arithmetic or as a subscript."""
+    name = words[0]
+    if name == "let":
+        return any(word is None or isinstance(word, Expansion) or names_variable(word) for word in words[1:])
+    if name in ("test", "["):
+        numbers = [other for pair in pairwise(words[1:]) for other, each in (pair, pair[::-1]) if each in _COMPARISONS]
+        tested = [word for option, word in pairwise(words[1:]) if option == "-v"]
+        is_unknown = any(word is None or isinstance(word, Expansion) or names_variable(word) for word in numbers)
+        return is_unknown or any(map(_is_unknown_name, tested))
+    if name in ("integer", "float"):
+        return True
+    if name in _DECLARING and any(word is not None and re.match(r"-[A-Za-z]*[iEF]", word) for word in words[1:]):
+        return True
+    return any(map(_is_unknown_name, assigned_names(words)))
+
+
+def assigned_names(words: tuple[Word, ...]) -> list[Word]:
+    """Return the arguments of a builtin that are names of variables, with subscripts and without values."""
+    name = words[0]
+    if name == "printf":
+        return [word for option, word in pairwise(words[1:3]) if option == "-v"]
+    if name not in _NAMING:
+        return []
+    is_reader = name not in _DECLARING and name != "unset"
+    named = [word for before, word in pairwise(words) if not (is_reader and before and _OTHER_ARGUMENT.match(before))]
+    return [_without_value(word) for word in named if word is None or not word.startswith("-")]
+
+
+def _without_value(word: Word) -> Word:
+    """Return the name of an assignment in an argument; None if the name is not known."""
+    if word is None:
+        return None
+    name = word.partition("=")[0]
+    return None if isinstance(word, Expansion) and "*" in name else name
+
+
+def _is_unknown_name(word: Word) -> bool:
+    return word is None or isinstance(word, Expansion) or _has_index(word)
