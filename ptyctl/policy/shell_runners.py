@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -43,7 +44,7 @@ _PROGRAM_OPTIONS = {
     "tclsh": "",
     "expect": "-c",
     "osascript": "-e",
-    "gdb": "-ex --eval-command",
+    "gdb": "-ex -iex -ix -x --eval-command* --init-eval-command* --command*",
     "vim": "-c +* --cmd",
     "vi": "-c +*",
     "ex": "-c +*",
@@ -51,7 +52,7 @@ _PROGRAM_OPTIONS = {
     "emacs": "--eval -f",
     "tar": "--checkpoint-action* --to-command* -I --use-compress-program* -F",
     "rsync": "-e --rsh* --rsync-path*",
-    "git": "-c --upload-pack* --exec*",
+    "git": "-c --upload-pack* --exec* --config*",
     "man": "-P --pager*",
     "scp": "-S -o",
     "sftp": "-S -o -b",
@@ -80,14 +81,38 @@ _PROGRAM_OPTIONS = {
     "xterm": "-e",
     "make": "SHELL=* --eval*",
 }
-#: Options, by runner, that take the next word as their argument. Everything else that starts with a dash takes none.
+#: Options, by runner, that take the next word as their argument, or the next two if they are named twice. Everything else that
+#: starts with a dash takes none.
 _OPTIONS_WITH_ARGUMENT = {
     "sudo": "-u -g -h -p -C -r -t -T -U -D -R --user --group --host --prompt --close-from --role --type --command-timeout"
     " --other-user --chroot --chdir",
     "doas": "-u -C",
     "env": "-u -C --unset --chdir",
     "nice": "-n --adjustment",
-    "ionice": "-c -n -p",
+    "ionice": "-c -n -p -P -u --class --classdata",
+    "prlimit": "-p -o --pid --output",
+    "numactl": "-i -N -C -m -p -P -w --interleave --cpunodebind --physcpubind --membind --preferred --preferred-many"
+    " --weighted-interleave",
+    "dbus-run-session": "--config-file --dbus-daemon",
+    "dbus-launch": "--config-file --autolaunch",
+    "perf": "-e -o -p -t -a -c -F -C -D -G -I -r -x -m -j -u -s --event --output --filter --freq --count --cpu --delay --repeat"
+    " --field-separator --cgroup --interval-print --interval-count --timeout --pre --post --call-graph --mmap-pages"
+    " --metrics --duration --pid --tid --uid --clockid --log-fd",
+    "xvfb-run": "-e -f -n -p -s -w --error-file --auth-file --server-num --xauth-protocol --server-args --wait",
+    "chpst": "-u -U -b -e -/ -n -l -L -m -d -o -p -f -c -t",
+    "bwrap": "--unsetenv --chdir --dir --tmpfs --proc --dev --mqueue --uid --gid --hostname --lock-file --sync-fd --seccomp"
+    " --add-seccomp-fd --argv0 --remount-ro --perms --size --cap-add --cap-drop --exec-label --file-label --block-fd"
+    " --userns-block-fd --info-fd --json-status-fd --userns --userns2 --pidns --overlay-src --tmp-overlay --ro-overlay"
+    + 2
+    * " --bind --bind-try --dev-bind --dev-bind-try --ro-bind --ro-bind-try --bind-fd --ro-bind-fd --symlink --setenv"
+    " --file --bind-data --ro-bind-data --chmod" + 3 * " --overlay",
+    "unshare": "-S -G -R -w --setuid --setgid --root --wd --propagation --setgroups --map-users --map-groups --map-user"
+    " --map-group --monotonic --boottime",
+    "systemd-inhibit": "--what --who --why --mode",
+    "openvt": "-c --console",
+    "machinectl": "-M -E -p --machine --setenv --uid --property --host -H",
+    "screen": "-S -c -e -h -p -s -t -T -Logfile",
+    "ld.so": "--library-path --inhibit-rpath --preload --audit --argv0 --glibc-hwcaps-prepend --glibc-hwcaps-mask",
     "timeout": "-k -s --kill-after --signal",
     "stdbuf": "-i -o -e",
     "xargs": "-a -d -E -I -L -n -P -s --arg-file --delimiter --max-args --max-procs --replace",
@@ -95,12 +120,13 @@ _OPTIONS_WITH_ARGUMENT = {
     "time": "-f -o",
     "watch": "-n --interval",
     "flock": "-w -E --timeout",
-    "strace": "-e -o -p -s -u -E -a -P",
-    "ltrace": "-e -o -p -s -u",
+    "strace": "-e -o -p -s -u -E -a -P -b -I -O -S -X --trace --output --attach --string-limit --user --env --columns"
+    " --trace-path --summary-sort-by --interruptible",
+    "ltrace": "-e -o -p -s -u -a -A -D -F -l -n -w -x -X --output --library --indent",
     "taskset": "",
-    "chrt": "",
+    "chrt": "-T -P -D --sched-runtime --sched-period --sched-deadline",
     "chroot": "",
-    "nsenter": "-t --target",
+    "nsenter": "-t -S -G -W --target --setuid --setgid --wdns",
     "systemd-run": "-p -u -M -H -E --unit --property --machine --host --slice --on-active --on-boot --on-startup"
     " --on-unit-active --on-unit-inactive --on-calendar --description --working-directory --uid --gid --nice --setenv"
     " --service-type --timer-property --path-property --socket-property",
@@ -112,18 +138,40 @@ _OPTIONS_WITH_ARGUMENT = {
     "ssh": "-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w -B",
 }
 #: The number of words before the command, after the options.
-_WORDS_BEFORE_COMMAND = {"timeout": 1, "flock": 1, "taskset": 1, "chrt": 1, "chroot": 1, "repeat": 1, "ssh": 1, "faketime": 1}
+_WORDS_BEFORE_COMMAND = dict.fromkeys(
+    "timeout flock taskset chrt chroot repeat ssh faketime machinectl envdir setuidgid envuidgid setlock".split(),  # noqa: SIM905
+    1,
+)
+#: Subcommands that run a command; their options follow.
+_RUNNING_SUBCOMMANDS = {"perf": ("record", "stat", "trace", "mem", "kvm", "sched", "lock", "c2c"), "machinectl": ("shell",)}
+#: Runners whose words before the command may be left out.
+_OPTIONAL_WORD = frozenset(("chrt", "setarch"))
+#: The dynamic linker, in any directory.
+_LINKER = re.compile(r"(?:.*/)?ld(?:-(?:linux|musl)[\w.-]*|-[\d.]+|64)?\.so(?:\.\d+)*\Z")
+#: Settings of apt with a program that it runs, and those of git.
+_APT_PROGRAM = re.compile(r"invoke|hook|pre-install-pkgs|bin::|detect", re.IGNORECASE)
+_GIT_PROGRAM = re.compile(
+    r"core\.(?:pager|editor|sshcommand|fsmonitor|hookspath|askpass|gitproxy)|pager\.|sequence\.editor|diff\.external"
+    r"|credential\..*helper|.*\.(?:textconv|command|cmd|clean|smudge|process|driver|program|helper|path)\Z|include",
+    re.IGNORECASE,
+)
 #: Words in front of a command that take no options; a keyword is one in a line that is no complete command.
 _WITHOUT_OPTIONS = frozenset(
     "noglob nocorrect - and or not coproc builtin busybox toybox repeat if elif then else while until do".split()  # noqa: SIM905
 )
 #: Runners none of whose options takes an argument.
 _ORDINARY = frozenset(
-    "nohup setsid command unshare proot fakeroot catchsegv unbuffer chronic pkexec eatmydata".split()  # noqa: SIM905
+    "nohup setsid command envdir setuidgid envuidgid setlock firejail valgrind proot fakeroot catchsegv".split()  # noqa: SIM905
+) | frozenset("unbuffer chronic pkexec eatmydata setarch linux32 linux64 uname26".split())  # noqa: SIM905
+#: Names of `setarch`, after which the options may follow.
+_ARCHITECTURES = frozenset(
+    "i386 i486 i586 i686 athlon x86_64 ppc ppc64 ppc64le s390 s390x aarch64 armv7l riscv64".split()  # noqa: SIM905
 )
 #: Runners whose options are not known well enough to find the command behind them.
 _OPAQUE = frozenset("parallel docker podman kubectl nerdctl lxc virsh at batch sg ansible socat pdsh".split())  # noqa: SIM905
 _OPAQUE_WITHOUT = {"docker": "exec", "podman": "exec", "kubectl": "exec", "nerdctl": "exec", "lxc": "exec", "virsh": "*exec*"}
+#: The text of `-c` in the same word, behind options of `su` or `script` without an argument.
+_ATTACHED_COMMAND = re.compile(r"-[aefqrlmpP]*c(.+)", re.DOTALL)
 #: Maximum number of placeholders of `xargs -I` that are examined; only the last one is in effect.
 _MAX_PLACES = 8
 
@@ -139,6 +187,16 @@ def inner_command(words: tuple[Word, ...]) -> Inner:
         return _script(words[1:])
     if name in ("alias", "trap"):
         return _of_definition(words)
+    if _LINKER.match(name):
+        return _of_runner("ld.so", words)
+    if name in ("apt", "apt-get", "aptitude"):
+        return _of_apt(words)
+    if name == "git" and "config" in words:
+        return _of_git_config(words)
+    if name == "gdb" and "--args" in words:
+        return _of_interpreter("gdb", words)._replace(words=words[words.index("--args") + 1 :])
+    if name == "screen" and any(could_be(word, "-X") for word in words[1:]):
+        return _of_interpreter("screen", words)
     if name in ("source", ".") and any(word is None or isinstance(word, Glob) for word in words[1:2]):
         return Inner(unknown="the file that a shell reads is not known")
     if name in ("su", "runuser", "script"):
@@ -149,7 +207,7 @@ def inner_command(words: tuple[Word, ...]) -> Inner:
         needed = _OPAQUE_WITHOUT.get(name, "*")
         runs = any(could_be(word, needed) for word in words[1:])
         return Inner(unknown=f"{name} runs another command") if runs else NOTHING
-    if name in _WITHOUT_OPTIONS or name in _ORDINARY or name in _OPTIONS_WITH_ARGUMENT:
+    if any(name in names for names in (_WITHOUT_OPTIONS, _ORDINARY, _ARCHITECTURES, _OPTIONS_WITH_ARGUMENT)):
         return _of_runner(str(name), words)
     return _of_interpreter(str(name), words)
 
@@ -158,6 +216,10 @@ def _of_runner(name: str, words: tuple[Word, ...]) -> Inner:
     rest = list(words[1:])
     if name == "env" and (split := _split_text(rest)):
         return _script(split)._replace(unknown="env -S splits text into a command")
+    if (subcommands := _RUNNING_SUBCOMMANDS.get(name)) is not None:
+        while rest and rest[0] not in subcommands:
+            del rest[0]
+        del rest[:1]
     if name not in _WITHOUT_OPTIONS:
         try:
             _skip_options(name, rest)
@@ -169,6 +231,8 @@ def _of_runner(name: str, words: tuple[Word, ...]) -> Inner:
             return Inner(unknown=str(error))
     while name in ("env", "sudo", "doas") and rest and rest[0] is not None and "=" in rest[0]:
         del rest[0]
+    if name in _OPTIONAL_WORD:
+        return Inner(tuple(rest), also=(tuple(rest[1:]),))
     del rest[: _WORDS_BEFORE_COMMAND.get(name, 0)]
     if name in ("ssh", "watch") and rest:
         return _script(tuple(rest))._replace(follows=False)
@@ -202,15 +266,42 @@ def _of_script_option(name: str, words: tuple[Word, ...]) -> Inner:
     for number, word in enumerate(words[1:], start=1):
         if word is None:
             return Inner(unknown=f"an option of {name} is not known")
-        if word.startswith("--command="):
+        if word.startswith("--") and "=" in word and _is_command_option(word.partition("=")[0]):
             return _script((word.partition("=")[2],))
-        is_option = word in ("--command", "--session-command") or (word[:1] == "-" and word[:2] != "--" and word.endswith("c"))
+        if attached := _ATTACHED_COMMAND.match(word):
+            return _script((attached[1],))
+        if name == "script" and word == "--":
+            return Inner(words[number + 1 :])
+        is_option = _is_command_option(word) or (word[:1] == "-" and word[:2] != "--" and word.endswith("c"))
         if is_option and number + 1 < len(words):
             return _script(words[number + 1 : number + 2])
     if name == "runuser":
         return _of_runner(name, words)
     operands = [word for word in words[1:] if word is not None and not word.startswith("-")]
     return Inner(unknown="su runs a shell with arguments") if name == "su" and len(operands) > 1 else NOTHING
+
+
+def _is_command_option(option: str) -> bool:
+    """Return whether a long option, which may be abbreviated, is `--command` or `--session-command`."""
+    return len(option) > 3 and any(each.startswith(option) for each in ("--command", "--session-command"))
+
+
+def _of_apt(words: tuple[Word, ...]) -> Inner:
+    """Settings of apt may have commands that it runs."""
+    for before, word in pairwise(words):
+        is_setting = before in ("-o", "--option") or word is None or word.startswith(("-o", "--option"))
+        if is_setting and (word is None or isinstance(word, Expansion) or _APT_PROGRAM.search(word)):
+            return Inner(unknown="a setting of apt may run a command")
+    return NOTHING
+
+
+def _of_git_config(words: tuple[Word, ...]) -> Inner:
+    """An alias of git that begins with `!` is a command; other settings name programs."""
+    texts = [word[1:] for word in words if word is not None and not isinstance(word, Expansion) and word.startswith("!")]
+    is_program = any(word is not None and _GIT_PROGRAM.match(word) for word in words[1:])
+    inner = _of_interpreter("git", words)
+    unknown = inner.unknown or ("a setting of git may run a command" if is_program else "")
+    return Inner(script="\n".join(texts) or None, unknown=unknown, follows=False)
 
 
 def _skip_options(name: str, rest: list[Word]) -> None:
@@ -229,7 +320,7 @@ def _skip_options(name: str, rest: list[Word]) -> None:
             return
         takes_next = option in takes or (option[1:].isalpha() and _last_takes(option, takes))
         if takes_next and rest:
-            del rest[0]
+            del rest[: max(1, takes.count(option))]
 
 
 def _last_takes(option: str, takes: list[str]) -> bool:
