@@ -1,4 +1,7 @@
-"""Arithmetic and subscripts of a shell. They evaluate the value of a variable, which may hold a substitution: `a[$(...)]`."""
+"""Arithmetic, subscripts and names of variables in a shell text.
+
+Arithmetic and subscripts evaluate the value of a variable, which may hold a substitution: `a[$(...)]`.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,10 @@ _EXPANSION = re.compile(r"\$(?:\(\(((?:(?!\)\)).)*)|\[([^\]]*))", re.DOTALL)
 _COMPARISONS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
 #: Builtins that evaluate subscripts in the names of variables.
 _NAMING = frozenset(("declare", "typeset", "local", "export", "readonly", "read", "unset", "mapfile", "readarray", "getopts"))
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _DECLARING = frozenset(("declare", "typeset", "local", "export", "readonly"))
-#: Options of `read`, `mapfile` and `readarray` with an argument that is no name.
-_OTHER_ARGUMENT = re.compile(r"-[A-Za-z]*[pdtnNuiOscC]\Z")
+#: Options with an argument that is no name of a variable.
+_READ_ARGUMENT, _MAPFILE_ARGUMENT = re.compile(r"-[A-Za-z]*[pdtnNui]\Z"), re.compile(r"-[A-Za-z]*[dnOscCu]\Z")
 
 
 def names_variable(text: str) -> bool:
@@ -91,19 +95,36 @@ def evaluates_arguments(words: tuple[Word, ...]) -> bool:
         return True
     if name in _DECLARING and any(word is not None and re.match(r"-[A-Za-z]*[iEF]", word) for word in words[1:]):
         return True
-    return any(map(_is_unknown_name, assigned_names(words)))
+    if name in _DECLARING - {"export"} and any(word is not None and re.match(r"-[A-Za-z]*n", word) for word in words[1:]):
+        return True  # the name of another variable
+    return any(map(_is_unknown_name, named_variables(words)))
 
 
-def assigned_names(words: tuple[Word, ...]) -> list[Word]:
+def named_variables(words: tuple[Word, ...]) -> list[Word]:
     """Return the arguments of a builtin that are names of variables, with subscripts and without values."""
     name = words[0]
-    if name == "printf":
-        return [word for option, word in pairwise(words[1:3]) if option == "-v"]
+    if name in ("printf", "print"):
+        attached = [word[2:] for word in words[1:2] if word is not None and word.startswith("-v") and len(word) > 2]
+        return [*attached, *(word for option, word in pairwise(words[1:3]) if option == "-v")]
     if name not in _NAMING:
         return []
     is_reader = name not in _DECLARING and name != "unset"
-    named = [word for before, word in pairwise(words) if not (is_reader and before and _OTHER_ARGUMENT.match(before))]
-    return [_without_value(word) for word in named if word is None or not word.startswith("-")]
+    argument = _READ_ARGUMENT if name == "read" else _MAPFILE_ARGUMENT
+    named = [word for before, word in pairwise(words) if not (is_reader and before and argument.match(before))]
+    arrays = [word.partition("a")[2] for word in named if is_reader and word and re.match(r"-[A-Za-z]*a\w", word)]
+    return [*arrays, *(_without_value(word) for word in named if word is None or not word.startswith("-"))]
+
+
+def assigned_variables(words: tuple[Word, ...]) -> list[str]:
+    """Return the known names of variables that a command gives a value."""
+    name = words[0]
+    if name in _DECLARING or name in ("env", "sudo", "doas"):
+        named: list[Word] = [word for word in words[1:] if word is not None and _ASSIGNMENT.match(word)]
+    elif name == "set":
+        named = [word for option, word in pairwise(words) if option in ("-A", "+A")]
+    else:
+        named = named_variables(words) if name != "unset" else []
+    return [re.split(r"[\[=+]", word, maxsplit=1)[0] for word in named if word is not None]
 
 
 def _without_value(word: Word) -> Word:

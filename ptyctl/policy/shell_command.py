@@ -15,7 +15,7 @@ from functools import cached_property
 from tree_sitter import Node
 
 from .rules import Match
-from .shell_arithmetic import evaluates_arguments, is_evaluated
+from .shell_arithmetic import assigned_variables, evaluates_arguments, is_evaluated
 from .shell_runners import SHELLS, inner_command
 from .shell_syntax import Budget, TooComplexError, parse_shell, source
 from .shell_words import (
@@ -96,7 +96,7 @@ _ACTIVE = re.compile(r"[;&|<>$`(){}\n]")
 _HARMLESS_VARIABLE = re.compile(r"(?:LANG|LC_[A-Z]+|TZ|TERM|COLUMNS|LINES|NO_COLOR|[a-z_][a-z0-9_]*|DEBIAN_FRONTEND|CI)\Z")
 _RUNNING_VARIABLE = re.compile(
     r"(?:PATH|PROMPT_COMMAND|PS[0-4]|BASH_ENV|ENV|ZDOTDIR|LD_\w+|\w*PAGER|\w*EDITOR|VISUAL|IFS|SHELLOPTS|BASHOPTS|\w+_COMMAND|LESSOPEN|LESSCLOSE"
-    r"|INPUTRC)\Z"
+    r"|INPUTRC|\w+_functions|R?PROMPT[2-4]?|RPS[12])\Z"
 )
 _PROMPT_VARIABLE = re.compile(r"(?:PS[0-4]|R?PROMPT[2-4]?)\Z")
 #: Variables with a command that other programs run, and those that name start-up files or programs.
@@ -470,6 +470,7 @@ class _Walk:
             case "for_statement":
                 listed = [word for value in node.children_by_field_name("value") for word in resolve_all(value)]
                 self._note_values(listed)
+                self._note_variables([source(each) for each in node.children_by_field_name("variable")])
                 self._add_values((None, *listed))
             case "command_substitution":
                 for words in self._commands_in(node):
@@ -489,6 +490,7 @@ class _Walk:
                 if any(child.type in ("=", ":=") for child in node.children):  # assigned, and so a value of other words
                     self.budget.spend(_VISIT_STEPS * min(node.descendant_count, _VALUE_NODES))
                     self.values.append(value_if_unset(node))
+                    self._note_variables([source(child) for child in node.named_children[:1]])
                 self._unseen_substitutions(node, depth)
             case "function_definition":
                 self._cannot("a function is defined")
@@ -571,6 +573,7 @@ class _Walk:
         may_evaluate = words[0] in _EVALUATES and any(map(_may_substitute, words[1:]))
         if not self.unparsed and (may_evaluate or evaluates_arguments(words)):
             self._cannot(f"{words[0]} may evaluate its arguments")
+        self._note_variables(assigned_variables(words))
         if (if_unset := command.if_unset) is not None:
             self.lines.append(Command(if_unset).text)
         if words[0] in ("find", "set") or words[:2] == ("printf", "-v"):
@@ -624,6 +627,12 @@ class _Walk:
             if not stage or any(words[0] is None or reads_program(words) for words in stage):
                 self._cannot("a shell or an interpreter runs the output of another command")
 
+    def _note_variables(self, names: list[str]) -> None:
+        """Note the names of variables that get a value."""
+        for name in names:
+            if _RUNNING_VARIABLE.match(name):
+                self._cannot(f"the variable {name} may change what runs")
+
     def _note_values(self, values: list[Word]) -> None:
         """Note the values of a variable: arithmetic runs a substitution in them, also in a later line."""
         if any(word is not None and _may_substitute(word) for word in values):
@@ -640,7 +649,8 @@ class _Walk:
             self._note_values([word])
             self._add_values((None, *([*word.split(), word] if type(word) is str else [word])))
         is_prefix = node.parent is not None and node.parent.type == "command"
-        if _RUNNING_VARIABLE.match(name) or (is_prefix and not _HARMLESS_VARIABLE.match(name)):
+        self._note_variables([name.partition("[")[0]])
+        if is_prefix and not _HARMLESS_VARIABLE.match(name):
             self._cannot(f"the variable {name} may change what runs")
 
     def _redirect(self, node: Node) -> None:
@@ -757,7 +767,7 @@ def _source_or_words(node: Node) -> list[Word]:
     if node.type == "variable_assignment":
         text = source(node)
         return [text if "$" not in text and "`" not in text else None]
-    return resolve_all(node) if node.child_count or node.type == "word" else [source(node)]
+    return resolve_all(node) if node.is_named else [source(node)]
 
 
 def _named(words: tuple[Word, ...]) -> tuple[Word, ...]:

@@ -172,6 +172,8 @@ _OPAQUE = frozenset("parallel docker podman kubectl nerdctl lxc virsh at batch s
 _OPAQUE_WITHOUT = {"docker": "exec", "podman": "exec", "kubectl": "exec", "nerdctl": "exec", "lxc": "exec", "virsh": "*exec*"}
 #: The text of `-c` in the same word, behind options of `su` or `script` without an argument.
 _ATTACHED_COMMAND = re.compile(r"-[aefqrlmpP]*c(.+)", re.DOTALL)
+#: The option of a completion with a list of words, and its attached text.
+_WORD_LIST = re.compile(r"-[a-z]*W(.*)", re.DOTALL)
 #: Maximum number of placeholders of `xargs -I` that are examined; only the last one is in effect.
 _MAX_PLACES = 8
 
@@ -189,6 +191,8 @@ def inner_command(words: tuple[Word, ...]) -> Inner:
         return _of_definition(words)
     if _LINKER.match(name):
         return _of_runner("ld.so", words)
+    if name in ("complete", "compgen"):
+        return _of_completion(words)
     if name in ("apt", "apt-get", "aptitude"):
         return _of_apt(words)
     if name == "git" and "config" in words:
@@ -284,6 +288,16 @@ def _of_script_option(name: str, words: tuple[Word, ...]) -> Inner:
 def _is_command_option(option: str) -> bool:
     """Return whether a long option, which may be abbreviated, is `--command` or `--session-command`."""
     return len(option) > 3 and any(each.startswith(option) for each in ("--command", "--session-command"))
+
+
+def _of_completion(words: tuple[Word, ...]) -> Inner:
+    """The words of a completion (`-W`) are expanded: substitutions in them run."""
+    inner = _of_interpreter(str(words[0]), words)
+    lists = [word for option, word in pairwise(words) if option is not None and _WORD_LIST.fullmatch(option)]
+    attached = [found[1] for word in words[1:] if word is not None and (found := _WORD_LIST.match(word)) and found[1]]
+    text = _script((*lists, *attached))
+    has_substitution = any(part in (text.script or "") for part in ("$", "`", "<(", ">("))
+    return Inner(script=f": {text.script}" if has_substitution else None, unknown=inner.unknown or text.unknown, follows=False)
 
 
 def _of_apt(words: tuple[Word, ...]) -> Inner:
