@@ -23,6 +23,7 @@ from .errors import ChannelBroken, ChannelClosed, ChannelEnded, ChannelError, Co
 from .process import (
     has_executed,
     has_no_child,
+    is_privileged_program,
     processes_of_session,
     reads_terminal,
     set_window_size,
@@ -214,7 +215,9 @@ class LocalChannel(Channel):
 
     def reads_password(self) -> bool:
         program = self.foreground_program() if self.echo_off and not self._text_ends_line() else None
-        return program is not None and program[1] in _ASK_PASSWORDS and has_no_child(program[0])
+        if program is None or program[1] not in _ASK_PASSWORDS:
+            return False
+        return is_privileged_program(program[0]) and has_no_child(program[0])  # a program chooses its name
 
     def wakeups(self) -> int | None:
         try:

@@ -10,6 +10,7 @@ import platform
 import resource
 import shutil
 import signal
+import stat
 import struct
 import termios
 from collections.abc import Collection, Mapping, Sequence
@@ -254,6 +255,40 @@ def has_no_child(pid: int) -> bool:
         return not Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
         return False
+
+
+def is_privileged_program(pid: int) -> bool:
+    """Return whether a process runs a set-user-ID program of root with its privileges; False if that is not known."""
+    if _effective_user(pid) != 0:
+        return False
+    try:
+        executable = Path(f"/proc/{pid}/exe").stat()
+    except PermissionError:  # the kernel hides the program of another user, who got the privileges by running it
+        return os.geteuid() != 0 and _effective_user(_parent(pid)) not in (0, None)
+    except OSError:
+        return False
+    return executable.st_uid == 0 and bool(executable.st_mode & stat.S_ISUID)
+
+
+def _parent(pid: int | None) -> int | None:
+    """Return the parent of a process; None if that is not known."""
+    values = _status(pid, "PPid")
+    return int(values[0]) if values else None
+
+
+def _effective_user(pid: int | None) -> int | None:
+    """Return the effective user of a process; None if that is not known."""
+    values = _status(pid, "Uid")  # not the owner of /proc/PID, which is root for each program that its user may not read
+    return int(values[1]) if values else None
+
+
+def _status(pid: int | None, field: str) -> list[str]:
+    """Return the values of a field in /proc/PID/status; none if that cannot be read."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text("utf-8", "replace").splitlines():
+            if line.startswith(f"{field}:"):
+                return line.split()[1:]
+    return []
 
 
 def reads_terminal(pid: int) -> bool:

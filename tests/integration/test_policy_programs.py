@@ -126,6 +126,12 @@ async def controller_of(folder: Path, policy: str = POLICY) -> AsyncIterator[Loc
 
 
 @pytest.fixture
+def trusted_sudo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script that is named `sudo` counts as a program with privileges."""
+    monkeypatch.setattr("transports.local.is_privileged_program", lambda pid: True)
+
+
+@pytest.fixture
 async def policed(tmp_path: Path) -> AsyncIterator[Controller]:
     async with controller_of(tmp_path) as controller:
         yield controller
@@ -428,6 +434,7 @@ async def test_keys_of_a_program_are_not_judged_where_programs_are_allowed(tmp_p
         await write(shell, data="yn", until_regex="<y><n>", timeout_ms=PATIENCE_MS)
 
 
+@pytest.mark.usefixtures("trusted_sudo")
 @pytest.mark.parametrize("programs", ["allow", "ask", "deny"])
 @pytest.mark.parametrize("command", ["sudo true", "sudo dd of=copy count=0", "sudo head -c 4 /dev/null"])
 async def test_password_at_the_prompt_of_sudo_is_not_judged(tmp_path: Path, programs: str, command: str) -> None:
@@ -510,6 +517,7 @@ async def answer_password(controller: Controller, shell: SessionHandle, text: st
     return await terminal.call("pty_expect_send", expect="for root: ", send=text, from_cursor=0, timeout_ms=PATIENCE_MS)
 
 
+@pytest.mark.usefixtures("trusted_sudo")
 @pytest.mark.parametrize("keys", LEAVING, ids=["ctrl-c", "ctrl-backslash", "ctrl-d", "ctrl-c long", "enter", "long"])
 async def test_answer_to_a_question_for_a_password_is_judged_behind_keys_that_leave_it(
     tmp_path: Path, policed: Controller, keys: str
@@ -521,6 +529,7 @@ async def test_answer_to_a_question_for_a_password_is_judged_behind_keys_that_le
         assert not (tmp_path / "FORBIDDEN").exists()
 
 
+@pytest.mark.usefixtures("trusted_sudo")
 @pytest.mark.parametrize("keys", LEAVING, ids=["ctrl-c", "ctrl-backslash", "ctrl-d", "ctrl-c long", "enter", "long"])
 async def test_line_written_behind_keys_that_leave_a_question_for_a_password_is_judged(
     tmp_path: Path, policed: Controller, keys: str
@@ -531,6 +540,7 @@ async def test_line_written_behind_keys_that_leave_a_question_for_a_password_is_
         assert not (tmp_path / "FORBIDDEN").exists()
 
 
+@pytest.mark.usefixtures("trusted_sudo")
 async def test_answer_is_judged_where_a_letter_interrupts_the_question_for_a_password(
     tmp_path: Path, policed: Controller
 ) -> None:
@@ -540,6 +550,7 @@ async def test_answer_is_judged_where_a_letter_interrupts_the_question_for_a_pas
         assert reply.get("error") == "policy_denied", reply
 
 
+@pytest.mark.usefixtures("trusted_sudo")
 async def test_answer_to_a_question_for_a_password_is_not_judged(tmp_path: Path, policed: Controller) -> None:
     async with shell_in(policed, tmp_path) as shell:
         await ask_password(shell)
@@ -547,6 +558,15 @@ async def test_answer_to_a_question_for_a_password_is_not_judged(tmp_path: Path,
         assert reply["ok"], reply
         assert (await shell.screen(until_regex=r"(?m)[#$] ?$", timeout_ms=PATIENCE_MS)).matched
         assert (tmp_path / "got").read_text() == "got touch FORBIDDEN\n"
+
+
+async def test_line_for_a_shell_that_is_named_sudo_is_judged(tmp_path: Path, policed: Controller) -> None:
+    async with shell_in(policed, tmp_path) as shell:
+        (tmp_path / "sudo").unlink()
+        (tmp_path / "sudo").symlink_to(require_program("dash", "dash"))
+        await write(shell, data="PS1='own> ' sudo\n", until_regex="(?m)^own> $", timeout_ms=PATIENCE_MS)
+        await write(shell, data="stty -echo\n", until_regex="(?m)^own> $", timeout_ms=PATIENCE_MS)
+        await refusal_of(shell, data="touch FORBIDDEN\n")
 
 
 async def test_lines_for_an_approved_command_are_input_of_a_program(tmp_path: Path) -> None:

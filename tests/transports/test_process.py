@@ -7,9 +7,11 @@ import fcntl
 import itertools
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -91,3 +93,57 @@ def test_start_on_pipes_at_the_limit_of_open_files_leaves_no_descriptor_open(mon
     with pytest.raises(OSError, match="Too many"):
         process.start_process_on_pipes(["/bin/true"], None, {})
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+@contextmanager
+def program_named_sudo(folder: Path, mode: int, owner: int | None = None) -> Iterator[int]:
+    """Run a copy of `cat` with this name and mode; yield its pid."""
+    program = folder / "sudo"
+    shutil.copy(shutil.which("cat") or "/bin/cat", program)
+    if owner is not None:
+        os.chown(program, owner, owner)
+    program.chmod(mode)
+    with subprocess.Popen([program], stdin=subprocess.PIPE) as running:  # it ends when its input is closed
+        yield running.pid
+
+
+def test_program_that_is_only_named_sudo_is_not_privileged(tmp_path: Path) -> None:
+    with program_named_sudo(tmp_path, 0o711) as pid:
+        assert not process.is_privileged_program(pid)
+    assert not process.is_privileged_program(pid)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can create a program with privileges")
+@pytest.mark.parametrize(("owner", "expected"), [(0, True), (65534, False)])
+def test_set_user_id_program_of_root_is_privileged(tmp_path: Path, owner: int, expected: bool) -> None:
+    with program_named_sudo(tmp_path, 0o4755, owner) as pid:
+        assert process.is_privileged_program(pid) is expected
+
+
+@pytest.mark.parametrize(
+    ("users", "own", "expected"),
+    [
+        ({300: 0, 200: 1000}, 1000, True),
+        ({300: 0, 200: 1001}, 1000, True),
+        ({300: 1000, 200: 1000}, 1000, False),  # its user may not read its executable either
+        ({300: 0, 200: 0}, 1000, False),  # a program of a shell that has the privileges
+        ({300: 0}, 1000, False),
+        ({}, 1000, False),
+        ({300: 0, 200: 1000}, 0, False),
+    ],
+)
+def test_hidden_program_is_privileged_if_it_has_gained_the_privileges(
+    monkeypatch: pytest.MonkeyPatch, users: dict[int, int], own: int, expected: bool
+) -> None:
+    def status(pid: int | None, field: str) -> list[str]:
+        if field == "PPid":
+            return ["200"]
+        return [str(users[pid])] * 4 if pid in users else []
+
+    def hidden(path: Path) -> os.stat_result:
+        raise PermissionError
+
+    monkeypatch.setattr(process, "_status", status)
+    monkeypatch.setattr(Path, "stat", hidden)
+    monkeypatch.setattr(os, "geteuid", lambda: own)
+    assert process.is_privileged_program(300) is expected
