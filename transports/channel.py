@@ -146,6 +146,11 @@ class Channel(ABC):
         """Whether the terminal is in canonical mode (termios ICANON), None if unknown."""
         return None
 
+    @property
+    def rewrites_input(self) -> bool:
+        """Whether the terminal passes on other characters than typed, or takes printable ones for keys; False if unknown."""
+        return False
+
     def leads_foreground(self) -> bool | None:
         """Return whether the started program itself is in the foreground (tcgetpgrp(3)), None if unknown."""
         return None

@@ -45,6 +45,12 @@ _TIOCGPTPEER = 0x5441
 _ASK_PASSWORDS = frozenset(("sudo", "doas", "su"))
 #: Characters of a terminal that end a line, or the program that reads it (indices of `c_cc` in termios(3)).
 _ENDING = (termios.VINTR, termios.VQUIT, termios.VSUSP, termios.VEOF, termios.VEOL, termios.VEOL2)
+#: Input modes of termios(3) that change characters: to lower case, to 7 bits, or none instead of a carriage return.
+_REWRITING = termios.IUCLC | termios.ISTRIP | termios.IGNCR
+#: Characters that a terminal takes in each mode, and in addition in canonical mode (indices of `c_cc` in termios(3)).
+_TAKEN = (termios.VINTR, termios.VQUIT, termios.VSUSP, termios.VSTART, termios.VSTOP)
+_EDITING = (termios.VERASE, termios.VKILL, termios.VEOF, termios.VEOL, termios.VEOL2, termios.VWERASE, termios.VLNEXT)
+_DELETE = b"\x7f"
 #: The token of the bridge to a host's terminals (docs/containers.md), which no program in a session gets.
 BRIDGE_TOKEN = "PM_INTERACTIVE_TERMINAL_TOKEN"
 #: Grace period between SIGHUP and SIGKILL, seconds.
@@ -174,6 +180,20 @@ class LocalChannel(Channel):
     @property
     def canonical(self) -> bool | None:
         return bool(self._local_modes() & termios.ICANON)
+
+    @property
+    def rewrites_input(self) -> bool:
+        if self._master < 0:
+            return False
+        try:
+            modes, _, _, local_modes, _, _, characters = termios.tcgetattr(self._master)
+        except termios.error:
+            return False
+        is_canonical = bool(local_modes & termios.ICANON)
+        if modes & _REWRITING or any(_is_text(characters[index]) for index in (*_TAKEN, *(_EDITING if is_canonical else ()))):
+            return True
+        # line editors read a carriage return, and zsh exchanges it with a line feed
+        return is_canonical and modes & (termios.ICRNL | termios.INLCR) != termios.ICRNL
 
     def write(self, data: bytes) -> int:
         if self._reason is not None:
@@ -394,6 +414,10 @@ def _ended(status: ExitStatus | None) -> ChannelEnded:
         return ChannelEnded("the program closed its terminal")
     how = f"was killed by SIG{status.signal}" if status.signal else f"exited with {status.code}"
     return ChannelEnded(f"the program {how}")
+
+
+def _is_text(character: bytes) -> bool:
+    return character >= b" " and character != _DELETE
 
 
 def _broken(error: OSError) -> ChannelBroken:

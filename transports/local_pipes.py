@@ -57,6 +57,10 @@ class LocalPipeChannel(LocalChannel):
     def echo_off(self) -> bool:
         return False
 
+    @property
+    def rewrites_input(self) -> bool:
+        return False
+
     def signal_foreground(self, number: signal.Signals) -> bool:
         if not self.pid or self._exited.is_set():
             return False

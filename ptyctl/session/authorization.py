@@ -239,7 +239,8 @@ class Authorization:
                 raise _place_changed("the command")
             verdict = self._judge(text, places, writer)
         keys = _CONTROL if is_quoted is None else _KEYS
-        if not is_quoted and (keys.search(text) or (is_quoted is False and self._recalls(text, places))):
+        is_known = is_quoted or not (keys.search(text) or (is_quoted is False and self._recalls(text, places)))
+        if not is_known or self._terminal.rewrites_input():
             verdict = stricter(verdict, self._judgement(places, writer).unreadable(places[0]))
         approval = self._decide(verdict, text, places, writer, block_id)
         if approval is None:
@@ -268,6 +269,8 @@ class Authorization:
     def _check_whole(self, text: str, places: Sequence[Place], writer: Writer, hint: str) -> None:
         """Judge a text that cannot wait for an approval. Raises PtyctlError POLICY_DENIED."""
         verdict = self._judge(text, places, writer)
+        if self._terminal.rewrites_input():
+            verdict = stricter(verdict, self._judgement(places, writer).unreadable(places[0]))
         if verdict.decision is Decision.ASK and not self._keys_allowed(places, writer):
             message = f"{text!r} needs an approval: {verdict.reason}; nothing was typed"
             error = PtyctlError(ErrorCode.POLICY_DENIED, message, _details(verdict, sensitive=writer.sensitive), hint=hint)
@@ -364,6 +367,8 @@ class Authorization:
         self._used_raw = self._stream.incarnation_raw
         for _ in self._line.feed(data):
             pass
+        if not self._line.is_empty and self._rewrites_input():
+            self._line.lose()
         if self._is_read_by_other and _ONE_LINE.fullmatch(data):
             self._line.read_by_program()
         self._unfinished.set_incomplete(self._line.is_open)
@@ -401,6 +406,8 @@ class Authorization:
         self._line.is_for_editor = self._line.is_for_editor or self._may_reach_editor(data)
         if not self._line.may_be_submitted_by(data):
             return Split(len(data), 0, 0)
+        if self._rewrites_input():
+            judged = 0  # perhaps only since the lines were judged
         size = lines = 0
         for piece in self._line.copy().feed(data):
             if piece.submits:
@@ -498,7 +505,7 @@ class Authorization:
             for line in lines:
                 verdict = stricter(verdict, judgement.part(line, places))
         is_known = not any(piece.submits and piece.line is None for piece in pieces)
-        is_known = is_known and not any(self._recalls(line, places) for line in lines)
+        is_known = is_known and not (self._terminal.rewrites_input() or any(self._recalls(line, places) for line in lines))
         if not is_known:
             verdict = stricter(verdict, self._judgement(places, writer).unknown(places))
         if verdict is not None:
@@ -535,7 +542,8 @@ class Authorization:
                 break
         else:
             raise _place_changed("the line")
-        is_same = raw == self._stream.raw_size  # a long line was judged in a thread
+        # a long line was judged in a thread
+        is_same = raw == self._stream.raw_size and not self._terminal.rewrites_input()
         is_certain = is_same and not places[-1].is_ahead and not any(self._recalls(reading, places) for reading in readings)
         if verdict is None or not is_certain:
             verdict = stricter(verdict, self._judgement(places, writer).unknown(places))
@@ -721,7 +729,7 @@ class Authorization:
             raise _place_changed("the text")
         if self._has_secret:
             verdict = replace(verdict, canonical=text)
-        if recalls:
+        if recalls or self._terminal.rewrites_input():
             self._enforce(judgement.unknown(places), text, places, writer, readable=False)
         self._enforce(verdict, text, places, writer)
 
@@ -776,6 +784,10 @@ class Authorization:
     async def _judge_outside_loop(self, text: str, places: Sequence[Place], writer: Writer) -> Verdict:
         """As `_judge`; a long text is judged in a thread."""
         return await judge_outside_loop(partial(self._judgement(places, writer).verdict, text, places), len(text))
+
+    def _rewrites_input(self) -> bool:
+        """Return whether a policy is in force, and the far end gets other text than is typed."""
+        return self._policy is not None and self._terminal.rewrites_input()
 
     def _recalls(self, text: str, places: Sequence[Place]) -> bool:
         """Return whether a shell that gets a typed text may run a part of its history instead."""

@@ -569,6 +569,21 @@ async def test_line_for_a_shell_that_is_named_sudo_is_judged(tmp_path: Path, pol
         await refusal_of(shell, data="touch FORBIDDEN\n")
 
 
+@pytest.mark.parametrize(
+    ("modes", "line"), [("iuclc", "TOUCH FORBIDDEN\n"), ("igncr", "tou\rch FORBIDDEN\n"), ("istrip -iutf8", "true\u028a\n")]
+)
+async def test_line_for_a_terminal_that_changes_its_characters_is_refused(
+    tmp_path: Path, policed: Controller, modes: str, line: str
+) -> None:
+    env = {"PS1": "$ "}
+    command = (require_program("dash", "dash"),)
+    async with await SessionHandle.open(policed, protocol="local", command=command, cwd=str(tmp_path), env=env) as shell:
+        await shell.exec("true", timeout_ms=PATIENCE_MS)
+        await write(shell, data=f"stty {modes}; echo begun\n", until_regex="(?m)^begun\n.*[$] $", timeout_ms=PATIENCE_MS)
+        assert (await refusal_of(shell, data=line)).details["reason"] == "unreadable"
+        assert (await shell.exec("true", timeout_ms=1)).done_reason == "approval"
+
+
 async def test_lines_for_an_approved_command_are_input_of_a_program(tmp_path: Path) -> None:
     async with controller_of(tmp_path, PROGRAM_POLICY.format("allow")) as controller, shell_in(controller, tmp_path) as shell:
         approval_id = await pending_of(shell, data="note > ./held\n")

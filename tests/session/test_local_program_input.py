@@ -57,6 +57,11 @@ class LocalTerminal(MemoryChannel):
         self.is_canonical = False
         self.is_read = True
         self.echo = True
+        self.is_rewriting = False
+
+    @property
+    def rewrites_input(self) -> bool:
+        return self.is_rewriting
 
     @property
     def canonical(self) -> bool | None:
@@ -293,6 +298,27 @@ async def test_answer_typed_at_once_is_judged_by_lines_and_keys(tmp_path: Path) 
     held = shell.type_now("cp a b\n")
     assert held is not None
     assert held.code is ErrorCode.APPROVAL_PENDING
+
+
+@pytest.mark.parametrize("data", ["true\n", "true\nls\n"])
+async def test_line_is_unreadable_where_the_terminal_rewrites_input(tmp_path: Path, data: str) -> None:
+    shell = await shell_in(tmp_path, programs="allow")
+    shell.terminal.is_rewriting = True
+    assert (await shell.refusal(data)).details["reason"] == "unreadable"
+    error = shell.type_now(data)
+    assert error is not None
+    assert error.details["reason"] == "unreadable"
+    shell.terminal.is_rewriting = False
+    await write_to(shell.session, data="true\n")
+
+
+async def test_line_that_was_rewritten_when_it_was_typed_is_unreadable(tmp_path: Path) -> None:
+    shell = await shell_in(tmp_path, programs="allow")
+    shell.terminal.is_canonical = shell.terminal.is_rewriting = True
+    await write_to(shell.session, data="RM")
+    shell.terminal.is_rewriting = False
+    await write_to(shell.session, data=" x")
+    assert (await shell.refusal("\n")).details["reason"] == "unreadable"
 
 
 @pytest.mark.parametrize("data", ["\x10\n", "tr\t\n", "true\n!tr\n", "true\n\x10\n"])

@@ -195,3 +195,26 @@ async def test_local_input_is_read_by_a_program_that_reads(start: Start, program
     await wait_until(lambda: channel.input_is_read() is expected)
     await channel.close(force=True)
     assert channel.input_is_read() is None
+
+
+@pytest.mark.parametrize(
+    ("modes", "expected"),
+    [
+        ("sane", False),
+        ("raw", False),
+        ("-icanon inlcr -icrnl", False),  # zsh
+        ("iuclc", True),
+        ("istrip", True),
+        ("igncr", True),
+        ("inlcr", True),
+        ("-icrnl", True),
+        ("start x", True),
+        ("-icanon intr x", True),
+        ("kill x", True),
+        ("-icanon kill x", False),
+    ],
+)
+async def test_terminal_reports_whether_it_rewrites_input(start: Start, modes: str, expected: bool) -> None:
+    channel, receiver = await start("sh", "-c", f"stty {modes}; echo ready; exec sleep 60")
+    await receiver.receive_until(b"ready")
+    assert channel.rewrites_input is expected

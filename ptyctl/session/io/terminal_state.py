@@ -184,6 +184,11 @@ class TerminalState:
         channel = self._channel()
         return channel is not None and channel.canonical is True
 
+    def rewrites_input(self) -> bool:
+        """Return whether the program in the foreground gets other text than is typed (`stty iuclc`); False if unknown."""
+        channel = self._channel()
+        return channel is not None and channel.rewrites_input
+
     def reads_line(self) -> bool:
         """Return whether the program in the foreground certainly reads a line now, so that it gets no single keys."""
         channel = self._channel()
