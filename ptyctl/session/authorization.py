@@ -1157,7 +1157,9 @@ class Authorization:
         if top is None and places[0].where != "program":
             return []
         prompts = [prompt] if top is None or places[0].where == "program" else self._location.prompts(screen, top)
-        readings = list(dict.fromkeys(line for each in prompts for line in shown_lines(screen, each, top or 0)))
+        is_device = self._platform()[1]
+        shown = [shown_lines(screen, each, top or 0, is_device=is_device) for each in prompts]
+        readings = list(dict.fromkeys(line for lines in shown for line in lines))
         if places[0].where == "program":
             return readings or [row.strip() for row in screen.rows[screen.cursor[0] :][:1]]
         typed = self._line.typed

@@ -584,6 +584,30 @@ async def test_line_for_a_terminal_that_changes_its_characters_is_refused(
         assert (await shell.exec("true", timeout_ms=1)).done_reason == "approval"
 
 
+@pytest.mark.parametrize(
+    ("command", "term", "setting"),
+    [
+        (("zsh",), "dumb", "true"),
+        (("zsh",), "xterm", "setopt singlelinezle"),
+        (("bash", "--norc", "--noprofile"), "xterm", "bind 'set horizontal-scroll-mode on'"),
+    ],
+    ids=["zsh dumb", "zsh", "bash"],
+)
+async def test_line_that_scrolls_sideways_is_refused(
+    tmp_path: Path, policed: Controller, command: tuple[str, ...], term: str, setting: str
+) -> None:
+    (tmp_path / ".zshrc").write_text("bindkey -e; PS1='$ '\n")
+    fields: dict[str, Any] = {"env": {"ZDOTDIR": str(tmp_path), "PS1": "$ "}, "pty": {"term": term}, "cwd": str(tmp_path)}
+    path = (require_program(command[0], command[0]), *command[1:])
+    async with await SessionHandle.open(policed, protocol="local", command=path, **fields) as shell:
+        await shell.exec(setting, timeout_ms=PATIENCE_MS)
+        for line, keys in ((f"touch FORBIDDEN; : {'x' * 150}", "\x01\x05"), (f": {'x' * 150}; touch FORBIDDEN", "\x05\x01")):
+            await write(shell, data=line)
+            await write(shell, data=keys)
+            assert (await refusal_of(shell, data="\n")).details["reason"] == "unreadable"
+        assert not (tmp_path / "FORBIDDEN").exists()
+
+
 async def test_lines_for_an_approved_command_are_input_of_a_program(tmp_path: Path) -> None:
     async with controller_of(tmp_path, PROGRAM_POLICY.format("allow")) as controller, shell_in(controller, tmp_path) as shell:
         approval_id = await pending_of(shell, data="note > ./held\n")

@@ -25,7 +25,7 @@ _LINE_END = re.compile(r"\^[JM]")
 _COUNT = re.compile(r"^\(arg: -?\d+\) ", re.MULTILINE)
 
 
-def shown_lines(screen: ScreenSnapshot, prompt: str | None, top: int | None = None) -> list[str]:
+def shown_lines(screen: ScreenSnapshot, prompt: str | None, top: int | None = None, *, is_device: bool = False) -> list[str]:
     """Return the readings of the line at the cursor; empty if it cannot be read.
 
     The prompt ends somewhere: at the end of the known prompt, otherwise possibly at each character that prompts end in. Text
@@ -34,13 +34,19 @@ def shown_lines(screen: ScreenSnapshot, prompt: str | None, top: int | None = No
 
     Args:
         top: the first row that may belong to the line, if known. A row of the text may look like the prompt, so that the line
-            perhaps begins in each such row from there on.
+            perhaps begins in each such row from there on. The line of a shell does not begin above it.
+        is_device: whether the far end is a device rather than a POSIX shell.
     """
     row = screen.cursor[0]
     if row >= len(screen.rows):
         return []
     first = _first_row(screen, row, prompt)
+    highest = min(top or 0, row)  # a program that has cleared the screen has moved the line up
+    if first is not None and not is_device and first < highest:
+        first = _row_with_prompt(screen, prompt, highest)
     if first is None:
+        return []
+    if _has_scrolled_on_device(screen, prompt, first) if is_device else _has_scrolled(screen, first):
         return []
     firsts = dict.fromkeys([first, *_rows_of_prompt(screen, prompt, row if top is None else top)])
     texts = [text for begin in firsts for text in _texts(screen, prompt, begin)]
@@ -112,6 +118,25 @@ def _first_row(screen: ScreenSnapshot, row: int, prompt: str | None) -> int | No
         if not start and at == 0:  # rows of the same line may have scrolled away
             return at if row == 0 else None
     return _first_row(screen, row, None) if start else None
+
+
+def _has_scrolled(screen: ScreenSnapshot, first: int) -> bool:
+    """Return whether a line editor perhaps shows only a part of the line, in one row: `<` and `>` stand for the rest."""
+    row = screen.cursor[0]
+    ends = [each for each in screen.rows[first : _last_row(screen, row) + 1] if each.endswith(">")]
+    is_cut = any(len(each) >= screen.cols - 1 or not each.isascii() for each in ends)  # characters may be two columns wide
+    return is_cut or screen.rows[row].startswith("<")
+
+
+def _has_scrolled_on_device(screen: ScreenSnapshot, prompt: str | None, first: int) -> bool:
+    """Return whether a device perhaps shows only a part of the line: `$` stands for the rest (Cisco IOS)."""
+    texts = _without_prompt(screen.rows[first], prompt)
+    return any(text.startswith("$") for text in texts) or screen.rows[screen.cursor[0]].startswith("$")
+
+
+def _row_with_prompt(screen: ScreenSnapshot, prompt: str | None, top: int) -> int | None:
+    """Return the row `top` if the known prompt is in it, behind text that was typed ahead."""
+    return top if prompt and prompt.strip() and prompt in screen.rows[top] else None
 
 
 def _last_row(screen: ScreenSnapshot, row: int) -> int:

@@ -83,3 +83,40 @@ def test_first_row_is_unknown_after_expensive_output(piece: bytes) -> None:
 
 def test_first_row_is_unknown_on_huge_screen() -> None:
     assert rows_above(screen("$ ", cols=65535), b"$ ") is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "column"),
+    [
+        (("$ true", "<xxxx; $ true"), None),
+        (("$ true", "xxxx"), None),
+        (("$ true", "$ true xxxxxxxxxxxx>"), 2),
+        (("$ true", "$ true xxxxxxxxxxx>"), 2),
+        (("$ true", "$ true 世世世世世世>"), 2),
+    ],
+    ids=["begin", "begin without a mark", "end", "end before the last column", "end behind wide characters"],
+)
+@pytest.mark.parametrize("prompt", ["$ ", None])
+def test_line_that_has_scrolled_sideways_is_not_read(rows: tuple[str, ...], column: int | None, prompt: str | None) -> None:
+    assert shown_lines(screen(*rows, column=column, cols=20), prompt, top=1) == []
+
+
+def test_line_behind_text_that_was_typed_ahead_is_read_without_the_lines_above() -> None:
+    readings = shown_lines(screen("$ cat", "rel^[[F$ reload", cols=20), "$ ", top=1)
+    assert "reload" in readings
+    assert not any("cat" in reading for reading in readings)
+
+
+def test_line_at_the_top_of_a_screen_that_was_cleared_is_read() -> None:
+    assert shown_lines(screen("$ ls"), "$ ", top=1) == ["ls"]
+
+
+@pytest.mark.parametrize("row", ["$ cat <a", "$ cat >", "$ echo '>'"])
+def test_line_with_a_redirection_is_read(row: str) -> None:
+    assert shown_lines(screen("$ true", row, cols=20), "$ ", top=1) == [row[2:]]
+
+
+def test_line_of_a_device_that_has_scrolled_sideways_is_not_read() -> None:
+    assert shown_lines(screen("R1#$xxx reload", cols=20), "R1#", is_device=True) == []
+    assert shown_lines(screen("R1#$xxx reload", cols=20), None, is_device=True) == []
+    assert shown_lines(screen("<R1>reload", cols=20), "<R1>", is_device=True) == ["reload"]
