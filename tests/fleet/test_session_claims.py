@@ -58,7 +58,7 @@ MakeNode = Callable[..., Awaitable[Node]]
 
 
 async def refusal(handle: SessionHandle) -> PtyctlError:
-    """Lock a session, as a client does that repeats the call while the error is retryable, until it is refused for good."""
+    """Lock a session; repeat the call while the error is retryable, as clients do. Return the final refusal."""
     async with asyncio.timeout(60):
         while True:
             try:

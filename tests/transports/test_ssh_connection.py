@@ -69,7 +69,7 @@ async def test_ssh_output_before_a_reset_is_received_although_a_write_fails_firs
 
 
 async def test_ssh_turn_of_the_loop_reads_a_limited_number_of_packets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server can send each byte in a packet of its own."""
+    """A server can send each byte in a separate packet."""
     sizes: list[int] = []
     received = asyncssh.SSHClientConnection.data_received
 

@@ -25,7 +25,7 @@ ECHO_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 20
 #: The longest mark of which a part may be in the piece before.
 _MARK_BYTES = 16 * 1024
-#: Rows of the timeline in which the state of the normaliser is looked for, before the one that is wanted.
+#: Rows of the timeline that are searched backwards for a stored state of the normaliser.
 _ROWS = 256
 _ANY_MARK = b"\x1b]%b;" % OSC_NUMBER
 
