@@ -129,17 +129,19 @@ class QueryResponder:
         while (channel := self._channel()) is not None:
             # remote: a shell's mark from before it left canonical mode has arrived after this pause
             await asyncio.sleep(2 * HOLD_S if channel.canonical is None else HOLD_S)
+            # first, as a shell leaves canonical mode behind its mark, which can be read from then on
+            canonical = channel.canonical
             read, size = channel.input_is_read(), self._stream.raw_size
             await _let_loop_read()
             if self._reader_changed(raw):
                 return False
-            if not channel.canonical and (read is None or (read and self._stream.raw_size == size)):
+            if not canonical and (read is None or (read and self._stream.raw_size == size)):
                 return True
             waited_s = now() - asked_at
-            if waited_s >= LATE_S or (channel.canonical and read is not False and waited_s >= RAW_MODE_S):
+            if waited_s >= LATE_S or (canonical and read is not False and waited_s >= RAW_MODE_S):
                 return False
             # a shell that is at work may be on its way to its prompt
-            if not channel.canonical and waited_s >= RAW_MODE_S and channel.leads_foreground() is False:
+            if not canonical and waited_s >= RAW_MODE_S and channel.leads_foreground() is False:
                 return True
         return False
 

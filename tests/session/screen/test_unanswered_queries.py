@@ -137,6 +137,31 @@ async def test_query_in_canonical_mode_gets_no_reply(connect: Connect, monkeypat
     assert not channel.written.startswith(b"\x1b[0n")
 
 
+@pytest.mark.parametrize("step", range(6))
+async def test_query_of_a_program_whose_shell_returns_meanwhile_gets_no_reply(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """The shell sends its mark and leaves canonical mode at the given time that the channel is asked for its state."""
+    channel = MemoryChannel()
+    session = await connect(channel)
+    mark = f"\x1b]7717;{session.shell_nonce};1;E;0\x07".encode()
+    steps = 0
+
+    def ask() -> int:
+        nonlocal steps
+        steps += 1
+        if steps == step + 1:
+            asyncio.get_running_loop().call_soon(channel.feed, mark)
+        return steps
+
+    monkeypatch.setattr(MemoryChannel, "canonical", property(lambda self: ask() <= step))
+    monkeypatch.setattr(MemoryChannel, "input_is_read", lambda self: ask() and None)
+    channel.feed(b"\x1b[6n")
+    await wait_until(lambda: steps > step)
+    await wait_without_reply()
+    assert not channel.written
+
+
 async def test_reply_waits_until_shell_at_work_reads(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     """A shell that leaves canonical mode after a command reads only below its mark; other programs may ask while they work."""
     monkeypatch.setattr(terminal_queries, "RAW_MODE_S", 0.0)
