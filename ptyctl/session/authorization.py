@@ -18,6 +18,7 @@ from itertools import takewhile
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.core.control_sequences import BRACKETED_PASTE, ETX, PASTE_END
 from ptyctl.core.lease import Owner
+from ptyctl.core.renderer import render_line
 from ptyctl.core.screen import ScreenSnapshot
 from ptyctl.core.shells import may_run_shell, shell_dialect
 from ptyctl.core.unfinished_line import UnfinishedLine
@@ -29,7 +30,7 @@ from ptyctl.policy.shell_command import expands_history, runs_history
 from ptyctl.session.device.exchange import lines_before, rendered, text_behind_prompt
 from ptyctl.session.io.gate import Refusal, Split, Writer
 from ptyctl.session.io.input_echo import POLL_S, SETTLE_WAIT_S, InputEcho
-from ptyctl.session.io.prompt import is_continuation
+from ptyctl.session.io.prompt import PROMPT_BYTES, is_continuation
 from ptyctl.session.io.terminal_state import TerminalState
 from ptyctl.session.io.time_slice import TimeSlice
 from ptyctl.session.screen.line_location import LineLocation
@@ -331,16 +332,21 @@ class Authorization:
     # Input that passes the gate
 
     def awaits_prompt(self) -> bool:
-        """Return whether a shell has reported its prompt, and has not shown it yet: what is typed before is not edited."""
-        stream, unfinished = self._stream, self._unfinished
-        if not unfinished.empty or stream.shell_returned_raw < unfinished.entered_raw or not self._has_marks():
+        """Return whether a shell has returned to its prompt, and has not shown it yet: what is typed before is not edited."""
+        stream, unfinished, returned_raw = self._stream, self._unfinished, self._stream.shell_returned_raw
+        if not unfinished.empty or returned_raw < max(unfinished.entered_raw, 0):
             return False
-        if stream.command_begun or self._without_prompt_text == stream.shell_returned_raw:
-            return False
-        if self._terminal.last_line() or b"\n" in stream.read_raw(stream.shell_returned_raw, stream.raw_size):
+        if stream.command_begun or self._without_prompt_text == returned_raw or self._is_text_shown_since(returned_raw):
             return False
         has_text = bool((self._terminal.prompt.learned or "").strip())
-        return has_text or BRACKETED_PASTE not in stream.terminal_modes
+        return has_text or (self._has_marks() and BRACKETED_PASTE not in stream.terminal_modes)
+
+    def _is_text_shown_since(self, raw: int) -> bool:
+        stream = self._stream
+        if stream.raw_size - raw > PROMPT_BYTES:
+            return True
+        shown = stream.read_raw(raw, stream.raw_size)
+        return b"\n" in shown or bool(render_line(shown))
 
     async def prompt_shown(self) -> None:
         """Wait until the prompt is shown. One without text is waited for once."""

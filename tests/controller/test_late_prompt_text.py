@@ -1,4 +1,4 @@
-"""Keys that are typed after a shell has reported its prompt, and before it has shown it."""
+"""Keys that are typed after a shell has returned to its prompt, and before it has shown it."""
 
 from __future__ import annotations
 
@@ -36,3 +36,20 @@ async def test_line_edited_with_cursor_keys_behind_a_late_prompt_is_readable(
     await write(shell, data="expr 4 + 38")
     await write(shell, data="\x1b[D\x1b[C")
     await write(shell, data="\r", until_regex="(?m)^42", timeout_ms=PATIENCE_MS)
+
+
+@pytest.mark.parametrize("program", ["bash", "zsh", "dash"])
+async def test_text_typed_behind_a_run_with_a_marker_follows_the_prompt(open_session: Open, program: str) -> None:
+    """Such a run ends before the shell has shown its prompt."""
+    words = [require_program(program, program), *{"bash": ["--norc"], "zsh": ["-f"]}.get(program, [])]
+    prompt = "$(sleep 0.3)here> "
+    shell = await open_session(command=words, shell_integration="off", env={"PS1": prompt, "PROMPT_EOL_MARK": ""})
+    if program == "zsh":
+        await execute(shell, cmd="setopt promptsubst", timeout_ms=PATIENCE_MS)
+    await execute(shell, cmd="true", timeout_ms=PATIENCE_MS)
+    run = await execute(shell, cmd="echo out", timeout_ms=PATIENCE_MS)
+    assert (run.stdout, run.done_reason) == ("out\n", "marker")
+    await write(shell, data="echo $((40 + 2))x\r")
+    shown = await shell.screen(until_regex=r"(?m)^42x\n(.*\n)*.*here> ?$", timeout_ms=PATIENCE_MS)
+    assert shown.matched
+    assert [row for row in shown.rows or () if row.rstrip().endswith("here> echo $((40 + 2))x")], shown

@@ -29,7 +29,7 @@ async def run_in_nested_shell_and_return(
     async with await SessionHandle.open(controller, **fields) as shell:
         before = await shell.exec("true", timeout_ms=PATIENCE_MS)
         begin = (await write(shell, data=f"{command}\n")).next_cursor
-        assert (await read(shell, cursor=begin, until_regex=r"\nnested\$ $", timeout_ms=PATIENCE_MS)).matched
+        assert (await read(shell, cursor=begin, until_regex=r"(?:\n|outer\$ )nested\$ $", timeout_ms=PATIENCE_MS)).matched
 
         async def is_idle() -> bool:
             return (await shell.status()).mode == "idle"

@@ -579,7 +579,7 @@ async def test_line_for_a_terminal_that_changes_its_characters_is_refused(
     command = (require_program("dash", "dash"),)
     async with await SessionHandle.open(policed, protocol="local", command=command, cwd=str(tmp_path), env=env) as shell:
         await shell.exec("true", timeout_ms=PATIENCE_MS)
-        await write(shell, data=f"stty {modes}; echo begun\n", until_regex="(?m)^begun\n.*[$] $", timeout_ms=PATIENCE_MS)
+        await write(shell, data=f"stty {modes}; echo begun\n", until_regex="(?m)^([$] )?begun\n.*[$] $", timeout_ms=PATIENCE_MS)
         assert (await refusal_of(shell, data=line)).details["reason"] == "unreadable"
         assert (await shell.exec("true", timeout_ms=1)).done_reason == "approval"
 

@@ -12,6 +12,8 @@ from ptyctl.platforms import DeviceProfile
 Certainty = Literal["exact", "regex", "other_host", "editor"]
 #: Devices put these before their prompt while something is not saved or not committed.
 _UNSAVED_MARKS = frozenset("*!")
+#: A prompt has at most this many bytes, with its control sequences.
+PROMPT_BYTES = 4096
 #: The prompts of shells for the further lines of a command: PS2 of POSIX, and of zsh with the names of what is open.
 _OPEN = (
     "d?quote|bquote|heredocd?|cmdsubst|subsh|cursh|braceparam|math|mathsubst|array|function|then|else|elif|elif-then|if|for"

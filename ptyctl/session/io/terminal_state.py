@@ -15,7 +15,7 @@ from transports.channel import Channel
 
 from .gate import Gate
 from .output_stream import OutputStream
-from .prompt import Certainty, Prompt, is_continuation
+from .prompt import PROMPT_BYTES, Certainty, Prompt, is_continuation
 
 #: A prompt that only matches a pattern must stay the end of the output for this long (seconds).
 SETTLE_S = 0.15
@@ -33,8 +33,6 @@ _CURSOR_UP = re.compile(rb"\x1b\[\d*A")
 _BRACKETED_PASTE_ON, _BRACKETED_PASTE_OFF = (b"\x1b[?%d%c" % (BRACKETED_PASTE, final) for final in b"hl")
 #: fish moves with it to the row below a prompt that fills its row: the cursor is still in the prompt's line.
 _NEXT_ROW = b"\r\r\n"
-#: The last prompt of a shell is within this many bytes.
-_PROMPT_BYTES = 4096
 #: A line editor ends within this many bytes after an entered line, and its next prompt begins within as many before the end.
 _EDITOR_BYTES = 1 << 16
 
@@ -90,7 +88,7 @@ class TerminalState:
         stream = self.stream
         if stream.prompts.count:
             return render_line(stream.last_line())
-        output = stream.read_raw(max(stream.raw_size - _PROMPT_BYTES, stream.incarnation_raw), stream.raw_size)
+        output = stream.read_raw(max(stream.raw_size - PROMPT_BYTES, stream.incarnation_raw), stream.raw_size)
         row = stream.last_raw_line()
         above = output[: len(output) - len(row)]
         line = render_line(row) if _CURSOR_UP.search(output) is None else render_cursor_line(output, self.width())
@@ -219,7 +217,7 @@ class TerminalState:
         One that read before has turned bracketed paste off for the command. Otherwise it still edits, or has just begun.
         """
         stream = self.stream
-        before = stream.read_raw(max(raw - _PROMPT_BYTES, stream.incarnation_raw), raw)
+        before = stream.read_raw(max(raw - PROMPT_BYTES, stream.incarnation_raw), raw)
         # it turns the mode off below the line, and on at the next prompt: the output between them may be large
         head_end = min(raw + _EDITOR_BYTES, stream.raw_size)
         head = stream.read_raw(raw, head_end)

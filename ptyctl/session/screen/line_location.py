@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from ptyctl.core.renderer import render
 from ptyctl.core.screen import ScreenSnapshot
 from ptyctl.session.device.exchange import lines_before, rendered
+from ptyctl.session.io.prompt import PROMPT_BYTES
 from ptyctl.session.io.terminal_state import TerminalState
 
 from .shown_line import rows_above, text_after
@@ -15,8 +16,6 @@ from .shown_line import rows_above, text_after
 _LINE_BYTES = 32 * 1024
 #: The most output since the last Enter that is searched for the prompt, in bytes.
 _SCREEN_BYTES = 8192
-#: The longest output of a prompt that is drawn, in bytes.
-_PROMPT_BYTES = 4096
 
 
 class LineLocation:
@@ -94,7 +93,7 @@ class LineLocation:
     def _begins_with_learned_prompt(self, screen: ScreenSnapshot, rows: Sequence[str]) -> bool:
         """Return whether the rows since the prompt mark begin with all rows of the learned prompt."""
         learned, raw = self._terminal.prompt.learned, self._terminal.prompt.learned_raw
-        if learned is None or raw is None or raw[1] - raw[0] > _PROMPT_BYTES:
+        if learned is None or raw is None or raw[1] - raw[0] > PROMPT_BYTES:
             return False
         output = self._stream.read_raw(*raw)
         above = rows_above(screen, output)
