@@ -187,6 +187,7 @@ class Session:
             on_input=self._input_sent,
             on_secret=self._mask_typed,
             check_recorded=self.activity.check,
+            check_reserved=lambda: self.runs.check_reserved(),
         )
         conversation_id = spec.conversation_id or session_id
         self.events = Events(folder, self.stream, session_id, conversation_id, self.signal, transcript.event_log, log_bytes)

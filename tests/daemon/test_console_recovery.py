@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 import pytest
 
 from fixtures.daemons import daemon_pid, end_daemon
 from fixtures.servers.relay import Relay
-from ptyctl.api import ErrorCode, PtyctlError, SessionRequest
+from ptyctl.api import PtyctlError, SessionRequest
 from ptyctl.api.exec import ExecReply
 from ptyctl.api.handle import SessionHandle
+from ptyctl.api.io import WriteReply
 from ptyctl.api.session import SessionEntry
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.control import HAND_OVER
@@ -25,6 +27,7 @@ from tests.integration.devices.switch_inventory import ENABLE, PASSWORD, SwitchI
 pytestmark = pytest.mark.waits
 
 PATIENCE_S = 60
+Reply = TypeVar("Reply")
 
 
 async def until_open(controller: RemoteController) -> SessionEntry:
@@ -36,18 +39,26 @@ async def until_open(controller: RemoteController) -> SessionEntry:
             await asyncio.sleep(0.05)
 
 
-async def exec_after_login(console: SessionHandle, command: str) -> ExecReply:
-    """Runs a command once the console is connected again and its login has ended."""
+async def after_login(console: SessionHandle, call: Callable[[], Awaitable[Reply]]) -> Reply:
+    """Make a call once the console is connected again and its login has ended."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             entry = await until_open(cast(RemoteController, console.controller))
             try:
                 if entry.incarnation == 2:
-                    return await console.exec(command, timeout_ms=20_000)
+                    return await call()
             except PtyctlError as error:
-                if error.code is not ErrorCode.BUSY or "login" not in error.message:
+                if error.details.get("reason") != "reserved":
                     raise
             await asyncio.sleep(0.05)
+
+
+async def exec_after_login(console: SessionHandle, command: str) -> ExecReply:
+    return await after_login(console, lambda: console.exec(command, timeout_ms=20_000))
+
+
+async def write_after_login(console: SessionHandle, text: str) -> WriteReply:
+    return await after_login(console, lambda: console.write(text))
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, HAND_OVER])
@@ -80,9 +91,8 @@ async def test_secret_typed_at_console_is_masked_in_next_daemon(
             await one.write("c0rrect-Horse\n", sensitive=True)
             end_daemon(runtime_dir, signal.SIGKILL)
         async with await RemoteController.connect(runtime_dir) as second:
-            await until_open(second)
             one = SessionHandle(second, one.session_id, "t")
-            await one.write("c0rrect-Horse")  # the device echoes it
+            await write_after_login(one, "c0rrect-Horse")  # the device echoes it
             assert (await one.read(until_regex=r"\*{13}|c0rrect", timeout_ms=20_000)).chunk.endswith("*" * 13)
             await one.close()
 

@@ -30,14 +30,15 @@ async def prepare(session: Session, platforms: Platforms) -> None:
     Raises:
         PtyctlError: AUTH_FAILED, CONNECT_FAILED, CONNECT_TIMEOUT, REMOTE_CLOSED.
     """
-    await restore_platform(session, platforms)
     has_login, detects = bool(session.credentials.layers), session.spec.platform == AUTO
     if not has_login and not detects:
+        await restore_platform(session, platforms)
         return
-    if detects:
-        await asyncio.to_thread(platforms.all)
     notices: list[str] = []
-    async with session.runs.reserved("its login"):
+    async with session.runs.reserved("its login"):  # at once: the session is open, and may be typed into
+        await restore_platform(session, platforms)
+        if detects:
+            await asyncio.to_thread(platforms.all)
         if has_login:
             server = await load_platform(platforms, COMMON)
             platform = _login_platform(session, platforms) if detects else session.platform or server

@@ -238,6 +238,7 @@ class Gate:
         on_input: Callable[[Writer, bytes, bool], None] = lambda writer, data, secret: None,
         on_secret: Callable[[bytes], None] = lambda data: None,
         check_recorded: Callable[[], None] = lambda: None,
+        check_reserved: Callable[[], None] = lambda: None,
     ) -> None:
         """Create the gate.
 
@@ -250,6 +251,8 @@ class Gate:
             on_input: called with the writer, the bytes and whether they are secret, after the channel took them.
             on_secret: called with secret bytes before they are sent, so that their echo can be masked.
             check_recorded: raises PtyctlError while a console takes no input because it cannot be recorded.
+            check_reserved: raises PtyctlError while the session itself types, as for its login: what a caller types then could
+                go to a question for a password.
         """
         self.bytes_sent = 0
         #: Typing rate of a line that loses faster input, or None.
@@ -265,6 +268,7 @@ class Gate:
         self._on_input = on_input
         self._on_secret = on_secret
         self._check_recorded = check_recorded
+        self._check_reserved = check_reserved
         self._now = asyncio.get_running_loop().time
         self._order = asyncio.Lock()
         self._front: _Outgoing | None = None
@@ -296,6 +300,13 @@ class Gate:
             return None
         self._check_recorded()
         return self._leases.check(writer.owner, self._console, self._now())
+
+    def _check_begin(self, writer: Writer) -> int | None:
+        """As `check`, before the first byte of a write. Raises PtyctlError BUSY while the session itself types."""
+        fence = self.check(writer)
+        if not (writer.system or writer.command):
+            self._check_reserved()
+        return fence
 
     async def type(self, text: str, writer: Writer) -> int:
         """Type text, each newline of any kind as one Enter. Return how many bytes of its UTF-8 were sent."""
@@ -329,10 +340,10 @@ class Gate:
         """Type text synchronously, before all waiting writes. What the channel does not take at once is sent next.
 
         Raises:
-            PtyctlError: LOCKED, LOCK_REQUIRED, REMOTE_CLOSED, ALREADY_CLOSED, POLICY_DENIED, APPROVAL_PENDING; nothing was
-                typed then.
+            PtyctlError: BUSY, LOCKED, LOCK_REQUIRED, REMOTE_CLOSED, ALREADY_CLOSED, POLICY_DENIED, APPROVAL_PENDING; nothing
+                was typed then.
         """
-        self.check(writer)
+        self._check_begin(writer)
         out = _Outgoing(self._typed_bytes(text))
         if self._inspector is not None:
             try:
@@ -375,7 +386,7 @@ class Gate:
 
     async def _write_all(self, pieces: Iterator[_Piece], writer: Writer, data: Callable[[], bytes]) -> int:
         """Send pieces in order. `data` returns all their bytes."""
-        fence = self.check(writer)
+        fence = self._check_begin(writer)
         written = 0
         await self._acquire_order(writer)
         try:

@@ -258,6 +258,12 @@ class Runs:
         finally:
             self._reserved_for = ""
 
+    def check_reserved(self) -> None:
+        """Raise PtyctlError BUSY while the terminal is reserved."""
+        if self._reserved_for:
+            message = f"the session is busy with {self._reserved_for}"
+            raise PtyctlError(ErrorCode.BUSY, message, {"reason": "reserved"}, hint="try again in a second")
+
     @property
     def shell(self) -> ProbedShell | None:
         """The shell in the foreground, as the last probe found it; None before its first command."""
@@ -462,8 +468,7 @@ class Runs:
             await self.changed.wait(deadline)
         if self.current is not None:
             raise self._busy(self.current)
-        if self._reserved_for:
-            raise PtyctlError(ErrorCode.BUSY, f"the session is busy with {self._reserved_for}", hint="try again in a second")
+        self.check_reserved()
 
     async def _wait_for_entered_line(self, deadline: float) -> None:
         """Wait until a shell with marks has answered the last line that a user entered: by a begin mark, or by its prompt.

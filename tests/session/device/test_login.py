@@ -22,7 +22,7 @@ from ptyctl.session.calls.mode_change import mode_at
 from ptyctl.session.calls.session_preparation import prepare
 from ptyctl.session.device.login import LoginAccount, LoginCredentials
 from ptyctl.session.session import Session
-from tests.session.scripted_session import Console, connect_session, run_command, split_at
+from tests.session.scripted_session import Console, connect_session, run_command, split_at, write_to
 
 FAMILIES = Platforms()
 PASSWORD, SERVERS = "Kr0kodil-unterm-Bett", "Ein-Port-weiter-rechts"
@@ -76,6 +76,32 @@ async def usual(console: Console, prompt: bytes = b"\r\nsw1>") -> None:
     console.feed(VERIFICATION)
     await console.expect_input(b"admin\r", b"admin\r\nPassword: ")
     await console.expect_input(f"{PASSWORD}\r".encode(), prompt)
+
+
+def test_text_of_caller_during_login_is_refused() -> None:
+    """Otherwise it would be part of the name or of the password."""
+
+    async def run(folder: Path) -> None:
+        console = Console()
+        session = await connect_session(folder, console, platform="cisco_ios")
+        session.platform, session.credentials = FAMILIES.get("cisco_ios"), ADMIN
+        login, device = asyncio.create_task(prepare(session, FAMILIES)), asyncio.create_task(usual(console))
+        tries = 0
+        await asyncio.sleep(0)
+        while not login.done():
+            for call in (write_to(session, data="show version\n"), run_command(session, "show version")):
+                with pytest.raises(PtyctlError, match="busy with its login") as refusal:
+                    await call
+                assert (refusal.value.code, refusal.value.details["reason"]) == (ErrorCode.BUSY, "reserved")
+            await asyncio.sleep(0.01)
+            tries += 1
+        await asyncio.gather(login, device)
+        assert (tries > 5, bytes(console.written)) == (True, b"")
+        await write_to(session, data="show version\n")
+        await session.close(force=True)
+
+    with tempfile.TemporaryDirectory() as name:
+        run_virtually(run(Path(name)))
 
 
 def test_login_input_is_logged_as_system_and_secrets_by_length() -> None:
