@@ -15,7 +15,7 @@ from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.controller.recovery import restore_session
 from ptyctl.session.screen import screen, terminal_queries
-from ptyctl.session.screen.terminal_queries import BURST, COLLECT_S, FLOOD_BYTES, FLOOD_TAIL_BYTES, REPLIES_PER_S, TokenBucket
+from ptyctl.session.screen.terminal_queries import BURST, COLLECT_S, FLOOD_BYTES, REPLIES_PER_S, TokenBucket
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
 from tests.session.conftest import Connect
@@ -74,7 +74,7 @@ async def test_replies_to_hundred_thousand_queries_stay_within_rate_limit(
 async def test_query_at_end_of_flood_is_replied(connect: Connect) -> None:
     channel = MemoryChannel()
     await connect(channel)
-    for _ in range(3 * FLOOD_TAIL_BYTES // FLOOD_BYTES):
+    for _ in range(12):
         channel.feed(b"\x1b[1mflood\x1b[m\r\n" * (FLOOD_BYTES // 12))
         await asyncio.sleep(0)
     channel.feed(b"x\x1b[6n")
@@ -86,7 +86,7 @@ async def test_query_followed_by_flood_gets_no_reply(connect: Connect) -> None:
     channel = MemoryChannel()
     await connect(channel)
     channel.feed(b"\x1b[6n")
-    channel.feed(b"flood\r\n" * (3 * FLOOD_TAIL_BYTES // 7))
+    channel.feed(b"flood\r\n" * 30_000)
     await wait_without_reply()
     assert not channel.written
 
