@@ -372,7 +372,8 @@ class FleetController:
                     if error.code is not ErrorCode.CONNECT_FAILED or self._links.has(node):
                         raise  # the answer of the other node
                     why = error.message
-                if asyncio.get_running_loop().time() >= deadline:
+                is_down = self._nodes.unreachable_for(node) is not None
+                if is_down or asyncio.get_running_loop().time() >= deadline:
                     raise _unknown_delivery(node, why) if sent_to is not None else _unreachable(node, why)
                 await asyncio.sleep(_REPEAT_DELAY_S)
 

@@ -162,14 +162,14 @@ class _LinkTransport(asyncio.Transport):
                     await self._publish(_ACK, self._read)
                 await self._send_window()
                 now = self._loop.time()
-                if now - self._heard_at > SILENCE_S:
+                if now - self._heard_at >= SILENCE_S:
                     return self._lose("the other node is silent")
                 if now - pinged_at >= PING_S:
                     pinged_at = now
                     await self._publish(_PING, 0)
                 if not self._wakeup.is_set() and not (self._is_closing and not self._unsent):
                     with suppress(TimeoutError):
-                        async with asyncio.timeout(CLOSE_S if self._is_closing else PING_S):
+                        async with asyncio.timeout_at(self._due(pinged_at)):
                             await self._wakeup.wait()
             await self._publish(_CLOSE, 0)
         except (nats.errors.Error, OSError) as error:
@@ -177,6 +177,12 @@ class _LinkTransport(asyncio.Transport):
         finally:
             await self.end()
         return None
+
+    def _due(self, pinged_at: float) -> float:
+        """Return when there is something to do without input or output."""
+        if self._is_closing:
+            return self._close_by
+        return min(pinged_at + PING_S, self._heard_at + SILENCE_S)
 
     def _owes_acknowledgement(self) -> bool:
         return not self._is_reading_paused and self._received - self._read >= ACK_BYTES

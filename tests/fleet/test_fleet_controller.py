@@ -146,6 +146,22 @@ async def test_call_that_ran_long_before_its_answer_was_lost_is_repeated(monkeyp
     assert (await fleet_of(Mock(), links, AsyncMock())._forward("b", call)).session_id == "s"
 
 
+async def test_call_is_not_repeated_to_a_node_that_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet_controller, "_REPEAT_S", 3600)
+    links = AsyncMock()
+    links.process_of = Mock(return_value="one")
+    fleet = fleet_of(Mock(), links, AsyncMock())
+
+    async def call(remote: object) -> NotifyReply:
+        fleet._nodes.unreachable_for.return_value = 0.5  # type: ignore[attr-defined]
+        raise DaemonConnectionLost
+
+    with pytest.raises(PtyctlError) as raised:
+        async with asyncio.timeout(60):
+            await fleet._forward("b", call)
+    assert (raised.value.code, raised.value.details["delivery"]) == (ErrorCode.IO_ERROR, "unknown")
+
+
 async def test_open_does_not_wait_until_the_session_is_published() -> None:
     begun, cancelled = asyncio.Event(), asyncio.Event()
 
