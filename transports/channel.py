@@ -12,7 +12,7 @@ from .process import RunningProcess
 from .receiver import Receiver
 
 #: Maximum number of columns and of rows: struct winsize and NAWS (RFC 1073) have 16 bits for each.
-MAX_CELLS = 65535
+MAX_DIMENSION = 65535
 #: Maximum TCP port.
 MAX_PORT = 65535
 
@@ -46,10 +46,12 @@ def check_window_size(cols: int, rows: int) -> None:
     """Validate a window size.
 
     Raises:
-        InvalidOption: a dimension is not within 1 to `MAX_CELLS` characters.
+        InvalidOption: a dimension is not within 1 to `MAX_DIMENSION` characters.
     """
-    if not (1 <= cols <= MAX_CELLS and 1 <= rows <= MAX_CELLS):
-        raise InvalidOption(f"a window of {cols} x {rows} is not within 1 x 1 to {MAX_CELLS} x {MAX_CELLS}", option="pty")
+    if not (1 <= cols <= MAX_DIMENSION and 1 <= rows <= MAX_DIMENSION):
+        raise InvalidOption(
+            f"a window of {cols} x {rows} is not within 1 x 1 to {MAX_DIMENSION} x {MAX_DIMENSION}", option="pty"
+        )
 
 
 class Channel(ABC):

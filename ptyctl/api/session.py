@@ -27,6 +27,7 @@ SessionAction = Literal["open", "close", "list", "lock", "unlock", "heartbeat", 
 SessionType = Literal["normal", "console"]
 BlockStatus = Literal["awaiting_approval", "running", "interactive", "completed", "failed", "cancelled"]
 ShellName = Literal["bash", "zsh", "fish", "posix"]
+AuthMethod = Literal["auto", "password", "private_key", "agent"]
 Dimension = Annotated[int, Field(ge=1, le=65535)]
 #: Largest terminal: each look at the screen costs time and memory for all its cells.
 MAX_CELLS = 200_000
@@ -45,7 +46,7 @@ class Auth(RequestPart):
         one_time_code: answers the keyboard-interactive prompt for a code.
     """
 
-    method: Literal["auto", "password", "private_key", "agent"] = "auto"
+    method: AuthMethod = "auto"
     password: SecretStr | None = None
     private_key_pem: SecretStr | None = None
     private_key_path: SystemText | None = None

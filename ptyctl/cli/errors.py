@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
-from ptyctl.daemon.errors import DaemonError, RequestError
+from ptyctl.daemon.errors import EXIT_INTERRUPTED, DaemonError, RequestError
 
 from .output import replace_controls
 
@@ -21,7 +21,6 @@ EXIT_NOT_FOUND = 3
 EXIT_LOCKED = 4
 EXIT_TIMED_OUT = 5
 EXIT_NO_CONNECTION = 6
-EXIT_INTERRUPTED = 128 + signal.SIGINT
 #: The reader of our output closed the pipe (`ptyctl log sw1 | head`).
 EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
 

@@ -15,12 +15,12 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 from ptyctl.daemon.control import BlockingClient, request
+from ptyctl.daemon.errors import EXIT_INTERRUPTED
 from ptyctl.daemon.runtime_dir import RuntimeDir
 
 from .errors import (
     EXEC_OFFSET,
     EXIT_FAILED,
-    EXIT_INTERRUPTED,
     EXIT_TIMED_OUT,
     SESSION_ERRORS,
     print_message,

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ptyctl.api.errors import PtyctlError
 from ptyctl.daemon.connection import TOKEN_VARIABLE
+from ptyctl.daemon.errors import EXIT_INTERRUPTED
 from transports.process import forbid_dumps, forget_variables, raise_open_file_limit
 
-from .errors import EXIT_INTERRUPTED, EXIT_USAGE, format_error, print_message
+from .errors import EXIT_USAGE, format_error, print_message
 
 if TYPE_CHECKING:
     from ptyctl.api import Controller

@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from ptyctl.core.sanitizer import TerminalSanitizer
 from ptyctl.core.screen import ScreenModel
 from ptyctl.core.session_export import Recording
-
-from .errors import EXIT_INTERRUPTED
+from ptyctl.daemon.errors import EXIT_INTERRUPTED
 
 #: Undoes what the recording may have set: soft reset (DECSTR), margins, attributes, mouse, focus and paste modes, cursor.
 _RESET = b"\x1b[!p\x1b[r\x1b[m\x1b[?1000;1002;1003;1004;1005;1006;1015;2004;1l\x1b[?25h"

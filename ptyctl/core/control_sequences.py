@@ -24,6 +24,7 @@ import re
 ETX = b"\x03"  # Ctrl-C
 LF = b"\x0a"
 CR = b"\x0d"
+NAK = b"\x15"  # Ctrl-U
 ESC = b"\x1b"
 
 #: Brackets around pasted text (xterm, private mode 2004): an application inserts it and does not interpret it.
@@ -54,8 +55,13 @@ CSI_BODY = r"[\x20-\x3f]*"
 CSI_FINAL = r"[\x40-\x7e]"
 ESCAPE_BODY = r"[\x20-\x2f]*"
 ESCAPE_FINAL = r"[\x30-\x7e]"
+#: Select Graphic Rendition (SGR): sets the attributes of the following characters. What follows ESC.
+SGR_PARAMETERS = r"[0-9;:]*"
+SGR_BODY = rf"\[{SGR_PARAMETERS}m"
 #: A sequence of any kind in text, complete or torn.
 SEQUENCE = rf"\x1b(?:\[{CSI_BODY}{CSI_FINAL}?|{_STRING}|{ESCAPE_BODY}{ESCAPE_FINAL}?)"
+#: A sequence in text that continues behind the end of the text.
+PARTIAL_SEQUENCE = rf"\x1b(?:\[{CSI_BODY}|\]{OSC_BODY}\x1b?|{STRING_INTRODUCER}{STRING_BODY}\x1b?|{ESCAPE_BODY})\Z"
 
 #: Ignored between ESC and the rest of a sequence: C0 controls, which act before it, and what is not ASCII.
 TERMINAL_IGNORED = r"[^\x18\x1a\x1b -~]"
@@ -67,6 +73,13 @@ TERMINAL_ESCAPE_END = r"(?:[0-~\x18\x1a]|(?=\x1b))"
 TERMINAL_ESCAPE_FINAL = r"[0-OQ-WYZ\\`-~\x18\x1a]"
 #: Two groups: the ignored bytes, and the introducer (empty for an escape sequence).
 TERMINAL_INTRODUCER = rf"\x1b({TERMINAL_IGNORED}*)([\[\]PX^_]?)"
+#: Where a sequence ends, by its introducer.
+TERMINAL_ENDS = {
+    "[": TERMINAL_CSI_END,
+    "]": OSC_END,
+    "": TERMINAL_ESCAPE_END,
+    **dict.fromkeys("PX^_", STRING_END),
+}
 
 
 def compile_bytes(pattern: str, flags: int = 0) -> re.Pattern[bytes]:

@@ -13,15 +13,12 @@ from __future__ import annotations
 import re
 
 from .control_sequences import (
-    CSI_BODY,
     ESC,
-    ESCAPE_BODY,
     OSC_BODY,
     OSC_END,
     OSC_TERMINATOR,
-    STRING_BODY,
+    PARTIAL_SEQUENCE,
     STRING_END,
-    STRING_INTRODUCER,
     compile_bytes,
     strip_sequences,
 )
@@ -42,9 +39,7 @@ _STRAY_CONTROLS = _DROPPED_C0 + ESC
 _CHANGED = _STRAY_CONTROLS + b"\r"
 
 _OSC_OR_MODE = compile_bytes(rf"\x1b\]({OSC_BODY}){OSC_TERMINATOR}|\x1b\[\?([0-9;]*)([hl])")
-_PARTIAL = compile_bytes(
-    rf"\x1b(?:\[{CSI_BODY}|\]{OSC_BODY}\x1b?|{STRING_INTRODUCER}{STRING_BODY}\x1b?|{ESCAPE_BODY})\Z"
-)  # fmt: skip
+_PARTIAL = compile_bytes(PARTIAL_SEQUENCE)
 #: The first byte that is no body of a partial sequence, by its introducer; those not listed are escape sequences.
 _ENDS = {
     ord("["): compile_bytes(r"[^\x20-\x3f]"),

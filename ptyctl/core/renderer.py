@@ -22,24 +22,23 @@ from .control_sequences import (
     CSI_FINAL,
     ESCAPE_BODY,
     OSC_BODY,
+    PARTIAL_SEQUENCE,
     SEQUENCE,
+    SGR_PARAMETERS,
     STRING_BODY,
-    STRING_INTRODUCER,
     STRING_SEQUENCE,
 )
 
 #: A surrogate that marks a resize in the text; decoding UTF-8 never produces it.
 _RESIZE = "\udc00"
 #: Attributes and queries, which draw nothing; not directly before REP, which then repeats nothing, and not at the end.
-_INVISIBLE = re.compile(r"\x1b\[(?:[0-9;:]*m|[>=?]?[0-9;]*[cn])(?=[^\x1b]|\x1b(?!\[[0-9;]*b))")
+_INVISIBLE = re.compile(rf"\x1b\[(?:{SGR_PARAMETERS}m|[>=?]?[0-9;]*[cn])(?=[^\x1b]|\x1b(?!\[[0-9;]*b))")
 #: String sequences, and torn sequences, which text behind them must not complete.
 _STRINGS = re.compile(rf"{STRING_SEQUENCE}|\x1b(?:\[{CSI_BODY}|{ESCAPE_BODY})(?=\x1b)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _DRAWN_CONTROLS = bytes(code for code in (*range(0x20), 0x7F) if code not in b"\t\n")
 _LINE_CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
-_PARTIAL = re.compile(
-    rf"\x1b(?:\[{CSI_BODY}|\]{OSC_BODY}\x1b?|{STRING_INTRODUCER}{STRING_BODY}\x1b?|{ESCAPE_BODY})\Z"
-)  # fmt: skip
+_PARTIAL = re.compile(PARTIAL_SEQUENCE)
 #: The bodies of sequences by their introducer; those not listed are escape sequences.
 _BODIES = {"[": re.compile(CSI_BODY), "]": re.compile(OSC_BODY), **dict.fromkeys("PX^_", re.compile(STRING_BODY))}
 _ESCAPE_BODY = re.compile(ESCAPE_BODY)

@@ -16,14 +16,12 @@ import re
 from .control_sequences import (
     ESC,
     OSC_BODY,
-    OSC_END,
     OSC_TERMINATOR,
     STRING_BODY,
     STRING_END,
     TERMINAL_CSI_BODY,
-    TERMINAL_CSI_END,
+    TERMINAL_ENDS,
     TERMINAL_ESCAPE_BODY,
-    TERMINAL_ESCAPE_END,
     TERMINAL_ESCAPE_FINAL,
     TERMINAL_IGNORED,
     TERMINAL_INTRODUCER,
@@ -45,8 +43,7 @@ _TOKEN = compile_bytes(
     rf"|(?P<partial>(?:\[{TERMINAL_CSI_BODY}|[\]PX^_]{STRING_BODY}\x1b?|{TERMINAL_ESCAPE_BODY})?)\Z)"
     rf"|(?={TERMINAL_IGNORED}{{65}}))"
 )
-_ENDS = {b"[": compile_bytes(TERMINAL_CSI_END), b"]": compile_bytes(OSC_END), b"": compile_bytes(TERMINAL_ESCAPE_END)}
-_STRING_END = compile_bytes(STRING_END)
+_ENDS = {introducer.encode(): compile_bytes(end) for introducer, end in TERMINAL_ENDS.items()}
 _INTRODUCER = compile_bytes(TERMINAL_INTRODUCER)
 #: The first byte of a C1 control in UTF-8. Without it in the output, the expressions below would find nothing.
 _C1_LEAD = b"\xc2"
@@ -156,7 +153,7 @@ class TerminalSanitizer:
         introducer = _INTRODUCER.match(partial)
         assert introducer is not None
         self._skip_from = self._begin_of(partial)
-        self._skip_until = _ENDS.get(introducer[2], _STRING_END)
+        self._skip_until = _ENDS[introducer[2]]
         self._partial = ESC if partial.endswith(ESC) else b""
 
 

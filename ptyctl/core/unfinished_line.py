@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .control_sequences import ESC, ETX, PASTE_BEGIN, PASTE_END, compile_bytes
+from .control_sequences import ESC, ETX, NAK, PASTE_BEGIN, PASTE_END, compile_bytes
 from .lease import Owner
 
-_CTRL_U = b"\x15"
 _ENTER = frozenset((b"\r", b"\n"))
 #: NUL follows a CR on Telnet (RFC 854).
 _LINE_ENDS = (b"\r", b"\n", b"\r\0")
@@ -159,7 +158,7 @@ class UnfinishedLine:
             self._end(owner, raw, command)
             self.interrupted = token == ETX
             self.lines += token != ETX and not command
-        elif token == _CTRL_U and (command or not self.keys):
+        elif token == NAK and (command or not self.keys):
             self._reset()
         elif token in _BACKSPACE and not self.keys and not self._pasting:
             if self.characters:

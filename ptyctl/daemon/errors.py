@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import signal
+
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.core import json_lines
 from ptyctl.version import __version__
 
 #: Exit code of a process that the daemon, or the start of a daemon, has refused.
 EXIT_REFUSED = 2
+#: Exit code of a process that was interrupted with Ctrl-C.
+EXIT_INTERRUPTED = 128 + signal.SIGINT
 
 
 class DaemonError(Exception):

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from .connection import peer_credentials
 from .errors import DaemonError
+from .fd_store_server import PACKET_BYTES
 from .runtime_dir import RuntimeDir
 
 #: How long the store may take to answer. It answers at once unless it is stopped by a signal.
 ANSWER_TIMEOUT_S = 2.0
 #: Delay between the store's exit and the callback, so that a store that keeps exiting causes no busy loop.
 _RESTART_DELAY_S = 0.2
-_PACKET_BYTES = 512
 _SERVER = Path(__file__).with_name("fd_store_server.py")
 
 
@@ -82,7 +82,7 @@ class FdStore:
         try:
             self._link.send(b"list")
             while True:
-                name, ancillary, _, _ = self._link.recvmsg(_PACKET_BYTES, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
+                name, ancillary, _, _ = self._link.recvmsg(PACKET_BYTES, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
                 if name in (b"", b"-"):
                     return found
                 if ancillary:  # absent if this process is at RLIMIT_NOFILE

@@ -12,7 +12,8 @@ import _socket
 import posix
 import sys
 
-_PACKET_BYTES = 512
+#: The longest packet, in either direction.
+PACKET_BYTES = 512
 #: Payload of the SCM_RIGHTS control message: one int.
 _INT_BYTES = 4
 _SO_PEERCRED = 17
@@ -48,7 +49,7 @@ class Store:
         """Process packets until the daemon disconnects, possibly while it receives an answer."""
         try:
             while True:
-                packet, ancillary, _, _ = daemon.recvmsg(_PACKET_BYTES, _socket.CMSG_SPACE(_INT_BYTES))
+                packet, ancillary, _, _ = daemon.recvmsg(PACKET_BYTES, _socket.CMSG_SPACE(_INT_BYTES))
                 if not packet:
                     return
                 self._process(daemon, packet, ancillary)

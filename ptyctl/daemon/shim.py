@@ -24,11 +24,10 @@ from contextlib import suppress
 from ptyctl.core import json_lines
 
 from .connection import hello_line, open_connection
-from .errors import EXIT_REFUSED, DaemonError
+from .errors import EXIT_INTERRUPTED, EXIT_REFUSED, DaemonError
 from .runtime_dir import RuntimeDir
 
 _PIECE_BYTES = 256 * 1024
-EXIT_INTERRUPTED = 130
 #: JSON-RPC 2.0, section 5.1: implementation-defined server error.
 _DAEMON_ENDED = -32000
 #: Number of daemons in a row that may exit without a reply; after that, the next one starts only on a client's message.

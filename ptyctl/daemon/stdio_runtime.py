@@ -17,8 +17,6 @@ from .connection import hello_line, open_connection
 from .errors import EXIT_REFUSED, DaemonError
 from .runtime_dir import RuntimeDir
 
-#: sysexits.h, EX_TEMPFAIL: the client may start the program again.
-EXIT_TEMPORARY = 75
 _PIECE_BYTES = 256 * 1024
 
 
@@ -34,7 +32,7 @@ def run() -> int:
         link = open_connection(runtime_dir, hello_line("rpc", to_system=runtime_dir.is_system))
     except (DaemonError, OSError) as error:
         print(f"ptyctl: {error}", file=sys.stderr, flush=True)
-        return EXIT_TEMPORARY
+        return os.EX_TEMPFAIL  # the client may start the program again
     with link, suppress(BrokenPipeError, ConnectionError, KeyboardInterrupt):
         _write(answer)
         _relay(link)

@@ -44,7 +44,7 @@ from .claim_directory import ClaimDirectory
 from .console_claims import moved
 from .links import NodeLinks
 from .placement import candidates
-from .sites import FleetNodes, FleetSessions, qualified, see_nodes
+from .sites import MAX_NAMED_NODES, FleetNodes, FleetSessions, qualified, see_nodes
 
 R = TypeVar("R", bound=Reply)
 
@@ -61,8 +61,6 @@ _REPEAT_S = 5.0
 _REPEAT_DELAY_S = 0.2
 #: Number of other nodes' sessions that a list handles before other calls run, in about 5 ms.
 _LIST_BATCH = 200
-#: How many nodes without rows a notice names.
-_MAX_NAMED = 5
 
 
 class OwnController(Controller, Protocol):
@@ -300,7 +298,7 @@ class FleetController:
     def _missing_rows(self, error: PtyctlError) -> str:
         """Return that a reply has only the rows of this node, why, and what to do."""
         names = self._nodes.others_of_site()
-        named = names[:_MAX_NAMED] + ([f"{len(names) - _MAX_NAMED} more"] if len(names) > _MAX_NAMED else [])
+        named = names[:MAX_NAMED_NODES] + ([f"{len(names) - MAX_NAMED_NODES} more"] if len(names) > MAX_NAMED_NODES else [])
         others = f"the other nodes of the site ({', '.join(named)})" if named else "other nodes of the site, if it has any,"
         return (
             f"only the rows of node {self._nodes.node} are included; those of {others} are missing: {error.message};"

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.core.lease import Owner
 from ptyctl.files import replace_file
+from ptyctl.session.clock import BOOT_ID_FILE
 from ptyctl.session.session import Session, StateChanged
 
 from .boot_clock import boot_time
@@ -26,7 +27,6 @@ _LOG = logging.getLogger(__name__)
 
 #: File in the state directory with its random id.
 STATE_ID = "fleet-state-id"
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class SessionClaims:
@@ -184,7 +184,7 @@ def _lock_of(session: Session) -> ClaimedLock | None:
     return ClaimedLock(lease.holder.task_id, lease.holder.principal, rest_s, lease.fence)
 
 
-def _state_id(path: Path, boot_id: Path = _BOOT_ID) -> str:
+def _state_id(path: Path, boot_id: Path = BOOT_ID_FILE) -> str:
     """Return the id of a state directory on this machine since its boot; create it if there is none.
 
     A copy of the directory, also on a clone of the machine, has another id: both could be in use at once.

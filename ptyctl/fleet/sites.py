@@ -32,8 +32,8 @@ HUB = "hub"
 CHECK_S, ANSWER_S = 5.0, 3.0
 #: Time without a row of a site, while the hub answers, after which its mirrors are followed again (seconds).
 _SILENCE_S = 20.0
-#: How many silent nodes a notice names.
-_MAX_NAMED = 5
+#: How many nodes a notice names.
+MAX_NAMED_NODES = 5
 _MIRRORED = (NODES, SESSIONS)
 
 
@@ -226,8 +226,10 @@ class FleetNodes:
                 " sites; check the hub's servers and the way to them"
             )
         if silent:
-            named = [f"node {node} does not announce itself since {self._silent_since(node)}" for node in silent[:_MAX_NAMED]]
-            more = [f"and {len(silent) - _MAX_NAMED} more nodes"] if len(silent) > _MAX_NAMED else []
+            named = [
+                f"node {node} does not announce itself since {self._silent_since(node)}" for node in silent[:MAX_NAMED_NODES]
+            ]
+            more = [f"and {len(silent) - MAX_NAMED_NODES} more nodes"] if len(silent) > MAX_NAMED_NODES else []
             found.append(f"{', '.join(named + more)}; check {'its' if len(silent) == 1 else 'their'} machine and network")
         return found
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from ptyctl.api.model import HostName, Value
-from ptyctl.api.session import Pace, PtyOptions, SessionType, SshOptions, TelnetOptions, Timeouts
+from ptyctl.api.session import AuthMethod, Pace, PtyOptions, SessionType, SshOptions, TelnetOptions, Timeouts
 from ptyctl.platforms import QuestionAnswer
 
 from .secrets import SecretReference
@@ -16,7 +16,6 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 Host = Annotated[HostName, Field(min_length=1, max_length=255, pattern=r"^\S+$")]
 #: The name of a device, group, jump host or console server. It is typed on command lines and shown in tables.
 Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\s\x00-\x1f\x7f]+$")]
-AuthMethod = Literal["auto", "password", "private_key", "agent"]
 
 
 def _require_unique(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import re2
 
-from ptyctl.core.control_sequences import PASTE_BEGIN, PASTE_END
+from ptyctl.core.control_sequences import ESC, PASTE_BEGIN, PASTE_END
 
 from .key_bindings import MAX_KEY, KeyBindings, Macro
 from .shell_end import is_incomplete
@@ -40,7 +40,6 @@ _VI_INSERT = frozenset(b"iIaA")
 COMMENT = re.compile(r"^\s*#", re.MULTILINE)
 #: The next byte is inserted as it is (bash, zsh, Cisco IOS), a CR too.
 _QUOTE = 0x16
-_ESCAPE = b"\x1b"
 _TAB = 0x09
 #: Discards the line, unless the shell was busy with an earlier key (fish).
 _INTERRUPT = 0x03
@@ -318,7 +317,7 @@ class PendingLine:
             return True
         if self._is_key_with_alt(byte):
             return True
-        if byte == _ESCAPE[0] and self.is_for_editor:
+        if byte == ESC[0] and self.is_for_editor:
             return self._has_vi_command
         if self._is_pasting:
             return False
@@ -330,7 +329,7 @@ class PendingLine:
 
     def _is_key_with_alt(self, byte: int) -> bool:
         """Return whether a key with Alt ends here, which may submit: ESC a does in zsh."""
-        return self._sequence == _ESCAPE and byte not in b"[O\x1b"
+        return self._sequence == ESC and byte not in b"[O\x1b"
 
     def _may_be_vi_command(self) -> bool:
         """Return whether a character may be a command of vi. An editor may take a part of a longer key for Escape."""

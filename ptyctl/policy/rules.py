@@ -13,10 +13,11 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 
 from ptyctl.api.model import Value
 from ptyctl.core.search import line_pattern
+from ptyctl.platforms import COMMON
 from ptyctl.platforms.pattern import Pattern
 
 #: The platform of a session without one.
-UNKNOWN_PLATFORM = "generic"
+UNKNOWN_PLATFORM = COMMON
 #: The platform of a POSIX shell; rules for it also apply in the shell of a device.
 SHELL_PLATFORM = "linux"
 

@@ -16,7 +16,7 @@ from functools import partial
 from itertools import takewhile
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
-from ptyctl.core.control_sequences import BRACKETED_PASTE, ETX, PASTE_END
+from ptyctl.core.control_sequences import BRACKETED_PASTE, ESC, ETX, NAK, PASTE_END
 from ptyctl.core.lease import Owner
 from ptyctl.core.renderer import render_line
 from ptyctl.core.screen import ScreenSnapshot
@@ -61,12 +61,11 @@ _LINE_COST = 32
 _SCREEN_ROWS, _SCREEN_BYTES = 24, 8192
 #: Shells that do not expand `!`; `sh` may be bash.
 _WITHOUT_HISTORY_EXPANSION = frozenset(("fish", "dash"))
-_ESCAPE = b"\x1b"
 #: Next steps for a line that cannot be read for certain.
 _WHOLE_COMMAND = "type the whole command in one write, without Tab, history or cursor keys"
 _WITHOUT_REPORT = "run the line as a command, or restart the shell: zsh does not report what its hooks put into the line"
 #: Deletes the line of a program that reads lines from the terminal (VKILL of termios), and of most line editors.
-_KILL_LINE = b"\x15"
+_KILL_LINE = NAK
 #: Keys of line editors; a newline ends a line.
 _LINE_ENDS = re.compile(rb"[\r\n]")
 _ONE_LINE = re.compile(rb"[^\r\n]*[\r\n]")
@@ -395,7 +394,7 @@ class Authorization:
 
     def _may_reach_editor(self, data: bytes) -> bool:
         """Return whether a program may get an Escape: one runs, or what was or is typed before may start one."""
-        if _ESCAPE not in data or self._platform()[1]:
+        if ESC not in data or self._platform()[1]:
             return False
         return b"\r" in data or b"\n" in data or self._places()[0].where == "program" or not self._shell_reads()
 

@@ -6,8 +6,9 @@ import asyncio
 import time
 from pathlib import Path
 
-#: An id that changes with each start of the machine (Linux, random(4)).
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+#: Contains an id that changes with each start of the machine (Linux, random(4)).
+BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
+BOOT_ID = BOOT_ID_FILE.read_text().strip()
 
 
 def epoch_ms(monotonic_s: float) -> int:

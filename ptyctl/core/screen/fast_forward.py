@@ -29,15 +29,16 @@ from functools import lru_cache
 import re2
 
 from ptyctl.core.character_sets import ZERO_WIDTH_JOINER
+from ptyctl.core.control_sequences import ESC, SGR_BODY, SGR_PARAMETERS, compile_bytes
 
 from .cells import Grid
 from .parser import MAX_SEQUENCE
 
 #: Shifts of the character set. With any ESC that is not SGR they end a run: other controls act within the line, or downwards.
 _SHIFTS = (b"\x0e", b"\x0f")
-_NOT_SGR = re.compile(rb"\x1b(?!\[[0-9;:]*m)")
-_SGR = re.compile(rb"\x1b\[[0-9;:]*m")
-_PARTIAL_SGR = re.compile(rb"\x1b(?:\[[0-9;:]*)?")
+_NOT_SGR = compile_bytes(rf"\x1b(?!{SGR_BODY})")
+_SGR = compile_bytes(rf"\x1b{SGR_BODY}")
+_PARTIAL_SGR = compile_bytes(rf"\x1b(?:\[{SGR_PARAMETERS})?")
 _MAX_PARTIAL_BYTES = 64
 #: Sequences are searched backwards in pieces of this size.
 _PIECE_BYTES = 4096
@@ -58,10 +59,10 @@ _BYTES_PER_CELL = 32
 
 #: Parts of the lines of a frame: what draws nothing, what erases in the row or below, and a byte or character that takes as
 #: many columns at most.
-UNDRAWN = rb"\x1b(?:\[[0-9;:]*m|%s)|[\x00\x07\x0e\x0f\x7f]" % _LINE_SETTING
+UNDRAWN = rb"\x1b(?:%s|%s)|[\x00\x07\x0e\x0f\x7f]" % (SGR_BODY.encode(), _LINE_SETTING)
 ERASURE = rb"\x1b\[(?:[0-9;]*[KPX@]|[02]?J)"
 COLUMN = rb"[ -~\x80-\xbf\xe0\xe1\xe3-\xf4]|[\xc2-\xdf][\x80-\xbf]|\xe2(?:[\x94-\x96\xa0-\xa3][\x80-\xbf]|[\x80-\xbf])"
-_FIRST_COLUMN = rb"\x1b\[[0-9]{0,4}(?:;1?)?H"
+_FIRST_COLUMN_ADDRESS = rb"\x1b\[[0-9]{0,4}(?:;1?)?H"
 _NOT_ADDRESS = rb"[^\n\x1b]|\x1b[^\[]|\x1b\[[0-9;:?]*[^0-9;:?H]"
 _MAX_ADDRESS_BYTES = 9
 _ROW_ADDRESS = re2.compile(rb"\x1b\[([0-9]*)(?:;1?)?H")
@@ -78,7 +79,7 @@ OPTIONS.max_mem = 64 << 20
 def text_run_end(data: bytes, begin: int) -> int:
     """Return the end of the run of text and SGR that begins at `begin`, which is not within a sequence."""
     end = len(data)
-    if data.find(b"\x1b", begin) >= 0 and (other := _NOT_SGR.search(data, begin)) is not None:
+    if data.find(ESC, begin) >= 0 and (other := _NOT_SGR.search(data, begin)) is not None:
         end = other.start()
     return _first_shift(data, begin, end)
 
@@ -92,7 +93,7 @@ def _first_shift(data: bytes, begin: int, end: int) -> int:
 
 def partial_sgr_start(data: bytes) -> int:
     """Return the start of a partial sequence at the end of `data` that may become SGR, or the end of `data`."""
-    begin = data.rfind(b"\x1b", max(0, len(data) - _MAX_PARTIAL_BYTES))
+    begin = data.rfind(ESC, max(0, len(data) - _MAX_PARTIAL_BYTES))
     return begin if begin >= 0 and _PARTIAL_SGR.fullmatch(data, begin) is not None else len(data)
 
 
@@ -123,7 +124,7 @@ def effective_sgr(data: bytes, begin: int, end: int) -> bytes:
 def _found_backwards(sequence: re.Pattern[bytes], data: bytes, begin: int, end: int) -> Iterator[list[bytes]]:
     """Yield the sequences in this part from the last to the first, in pieces."""
     while begin < end:
-        piece = max(data.rfind(b"\x1b", begin, max(begin, end - _PIECE_BYTES)), begin)
+        piece = max(data.rfind(ESC, begin, max(begin, end - _PIECE_BYTES)), begin)
         yield sequence.findall(data, piece, end)[::-1]
         end = piece
 
@@ -154,7 +155,7 @@ def _frames(cols: int, rows: int) -> tuple[re2.Pattern[bytes], re2.Pattern[bytes
     In the second one the row is an upper bound: the next row may be reached without a line feed.
     """
     still = rb"(?:%s|%s)*" % (UNDRAWN, ERASURE)
-    fits = rb"(?:(?:\r\n?|%s)%s(?:(?:%s)%s){0,%d})*" % (_FIRST_COLUMN, still, COLUMN, still, cols)
+    fits = rb"(?:(?:\r\n?|%s)%s(?:(?:%s)%s){0,%d})*" % (_FIRST_COLUMN_ADDRESS, still, COLUMN, still, cols)
     keeps = rb""
     for row in range(1, rows + 1):
         address = rb"\x1b\[%s(?:;1?)?H" % (rb"[01]?" if row == 1 else b"%d" % row)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pyte import modes
 
+from ptyctl.core import control_sequences
+
 IRM, LNM = modes.IRM, modes.LNM
 #: Keyboard lock and local echo are stored only.
 PUBLIC = frozenset({2, IRM, 12, LNM})
@@ -19,7 +21,7 @@ def number(mode: int) -> int:
     return mode >> 5
 
 
-DECCKM = private(1)
+DECCKM = private(control_sequences.DECCKM)
 DECCOLM = modes.DECCOLM
 DECSCNM = modes.DECSCNM
 DECOM = modes.DECOM
@@ -30,7 +32,7 @@ REVERSE_WRAP = private(45)
 DECLRMM = private(69)
 SAVED_CURSOR = private(1048)
 #: The alternate screen; 1049 also saves and restores the cursor.
-ALTERNATE = frozenset(map(private, (47, 1047, 1049)))
+ALTERNATE = frozenset(map(private, control_sequences.ALTERNATE_SCREENS))
 ALTERNATE_AND_CURSOR = private(1049)
 #: Reported as permanently reset: 132 columns, because the far end does not change the size, and a horizontal scroll bar.
 PRIVATE_RESET = frozenset({DECCOLM, private(60)})
@@ -45,7 +47,7 @@ KEPT = MOUSE | {
     DECCKM,
     DECSCNM,
     DECNKM,
-    *map(private, (4, 12, 18, 19, 40, 42, 67, 1004, 1005, 1006, 1007, 1015, 2004, 2026)),
+    *map(private, (4, 12, 18, 19, 40, 42, 67, 1004, 1005, 1006, 1007, 1015, control_sequences.BRACKETED_PASTE, 2026)),
 }
 EFFECTIVE = PUBLIC | {DECOM, DECAWM, DECTCEM, REVERSE_WRAP, DECLRMM}
 KNOWN = KEPT | EFFECTIVE

@@ -21,6 +21,7 @@ from ptyctl.core.control_sequences import (
     STRING_INTRODUCER,
     TERMINAL_CSI_BODY,
     TERMINAL_CSI_END,
+    TERMINAL_ENDS,
     TERMINAL_ESCAPE_BODY,
     TERMINAL_ESCAPE_END,
     TERMINAL_ESCAPE_FINAL,
@@ -49,8 +50,7 @@ _TOKEN = re.compile(
 )
 _COMPLETE = re.compile(_SEQUENCE)
 _INTRODUCER = re.compile(TERMINAL_INTRODUCER)
-_ENDS = {"[": re.compile(TERMINAL_CSI_END), "]": re.compile(OSC_END), "": re.compile(TERMINAL_ESCAPE_END)}
-_STRING_END = re.compile(STRING_END)
+_ENDS = {introducer: re.compile(end) for introducer, end in TERMINAL_ENDS.items()}
 #: By introducer: the start of an unknown sequence with the same end as the one that is skipped.
 _UNKNOWN_START = {"[": "\x1b[!0", "": "\x1b  "}
 _CSI_PARTS = re.compile(r"([<-?]?)([0-9:;]*)([ -/]*)([@-~])")
@@ -131,7 +131,7 @@ class Tokenizer:
 
     def _skip_sequence(self, text: str, introducer: str) -> str:
         """Return the part of `text` after the end of the skipped sequence."""
-        end = _ENDS.get(introducer, _STRING_END).search(text)
+        end = _ENDS[introducer].search(text)
         if end is None:
             self._partial = _half_terminator(text)
             return ""

@@ -21,7 +21,7 @@ from .cursor import past_the_end
 #: Text that is no longer in the window is searched in pieces of this size, yielding to the event loop between them.
 _PIECE_BYTES = 1 << 20
 #: Longest prompt of a device.
-_PROMPT_BYTES = 1024
+_DEVICE_PROMPT_BYTES = 1024
 #: Rows of blocks that are examined at once, in about 3 ms; more of them in time slices.
 _LOOP_ROWS = 64
 
@@ -210,7 +210,7 @@ class DevicePrompts:
                     ended.append((block.spool_begin, block.spool_end))
             yield
         for begin, end in reversed(ended):
-            line = session.stream.read(max(begin, end - _PROMPT_BYTES), end).rpartition(b"\n")[2]
+            line = session.stream.read(max(begin, end - _DEVICE_PROMPT_BYTES), end).rpartition(b"\n")[2]
             if end - len(line) >= self._cursor and _is_prompt(session, line):
                 self._found = MatchRange(end - len(line), end)
                 return

@@ -24,7 +24,7 @@ from .screen_read import screen_reply
 
 _NEWLINE = re.compile(r"\r\n?|\n")
 #: Without a pattern and a time of silence, a write returns the response once it has paused for this long (seconds).
-SETTLE_S = 0.25
+RESPONSE_PAUSE_S = 0.25
 #: Limit of the wait for the text of a prompt whose mark has arrived, and once a line editor reads (seconds).
 _PROMPT_TEXT_S, _EMPTY_PROMPT_S = 2.0, 0.2
 
@@ -143,7 +143,7 @@ async def _write_and_wait(session: Session, request: IoRequest, writer: Writer, 
     conditions = wait_conditions(request)  # invalid patterns are reported before anything is typed
     input_hints(request)
     if conditions.pattern is None and conditions.idle_s is None:
-        conditions = replace(conditions, idle_s=SETTLE_S, idle_after_output=True)
+        conditions = replace(conditions, idle_s=RESPONSE_PAUSE_S, idle_after_output=True)
     await _prompt_text(session)
     cursor, raw = stream.spool_end, stream.raw_size
     written = await _type(session, request, writer)

@@ -22,8 +22,9 @@ from .prompt_guard import PromptGuard
 QUESTION_STAYS_S = 0.1
 #: After this much silence the device has read the line, but shows no prompt.
 SILENCE_S = 15.0
-#: After this much silence a terminal without a known prompt gets one Enter.
-REQUEST_PROMPT_AFTER_S = 1.0
+#: After this much silence a device that shows no prompt gets one Enter. Longer than `prompt_wait` waits: the device may still
+#: process a key.
+DEVICE_REQUEST_AFTER_S = 1.0
 #: Keys that leave an unanswered question: an interrupt, then one Enter for each time a device asks for a secret.
 _MAX_LEAVE_KEYS = 4
 
@@ -138,7 +139,7 @@ class DeviceCli:
         if known is not None and self._at_known_prompt():
             return known
         exchange = Exchange(self._terminal)
-        end = await self._end(exchange, (), REQUEST_PROMPT_AFTER_S)
+        end = await self._end(exchange, (), DEVICE_REQUEST_AFTER_S)
         if end.prompt is not None:
             return end.prompt
         last = exchange.new_lines()[-1].strip()
@@ -166,7 +167,7 @@ class DeviceCli:
         with suppress(PtyctlError):
             await exchange.type(self.platform.keys.interrupt, enter=False)
             for _ in range(_MAX_LEAVE_KEYS):
-                end = await self._end(exchange, (), REQUEST_PROMPT_AFTER_S)
+                end = await self._end(exchange, (), DEVICE_REQUEST_AFTER_S)
                 if end.prompt is not None:
                     return end.prompt
                 last = exchange.output().split("\n")[-1]

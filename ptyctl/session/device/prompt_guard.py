@@ -5,7 +5,6 @@ Half-typed text is cleared and reported in a notice. At a pager, a question or a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -16,7 +15,7 @@ from ptyctl.core.shells import shell_dialect
 from ptyctl.platforms import DeviceProfile
 from ptyctl.session.clients import lock_owner
 from ptyctl.session.io.gate import SYSTEM
-from ptyctl.session.io.prompt import is_continuation
+from ptyctl.session.io.prompt import is_continuation, without_right_prompt
 from ptyctl.session.io.terminal_state import ANSWER_S, SETTLE_S, TerminalState
 
 from .exchange import lines_before, rendered, text_behind_prompt
@@ -44,8 +43,6 @@ _INTERRUPTED_STATUS = 130
 _TEXT_BYTES = 4096
 
 _TEXT_OF_SHELL_CLEARED = "text{} that the shell had put into the line was cleared before the next command"
-#: A prompt at the right edge, separated by blanks.
-_RIGHT_PROMPT = re.compile(r"\s{3,}\S.*$")
 
 _REFUSALS: dict[Reason, tuple[str, NextStep]] = {
     "pager": ("a pager waits for a key", NextStep.LEAVE_PAGER),
@@ -349,7 +346,7 @@ class PromptGuard:
     def _left_part(self, line: str) -> str:
         """Return a line without the prompt at the right edge (RPROMPT)."""
         at_edge = self._terminal.width() - 1 <= len(line) <= self._terminal.width()
-        return _RIGHT_PROMPT.sub("", line) if at_edge else line
+        return without_right_prompt(line) if at_edge else line
 
     async def _line_is_known(self, marked: Callable[[], bool]) -> bool:
         """Wait until zsh has reported what its hooks put into the line; without a report, an empty prompt has to be shown."""

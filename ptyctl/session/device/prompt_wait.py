@@ -14,7 +14,7 @@ from .prompt_guard import PromptGuard
 #: How long a shell or a device may take to show its first prompt.
 FIRST_PROMPT_WAIT_S = 5.0
 #: A terminal that has been silent this long gets one Enter, which shows its prompt again within `_REPLY_S`.
-_REQUEST_PROMPT_AFTER_S = 0.5
+_IDLE_REQUEST_AFTER_S = 0.5
 _REPLY_S = 5.0
 
 
@@ -63,7 +63,7 @@ async def wait_for_prompt(
         elif profile.asks(line):
             return False
         else:
-            due = (stream.last_data or begin) + _REQUEST_PROMPT_AFTER_S
+            due = (stream.last_data or begin) + _IDLE_REQUEST_AFTER_S
             may_be_asked, is_due = guard.follows_users_line, terminal.now() >= due
             if may_be_asked and profile.may_ask(line):
                 if is_due:

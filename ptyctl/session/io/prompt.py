@@ -25,12 +25,19 @@ _BEFORE_HOST = re.compile(r"[<\[*!~+ ]*(?:\d\d:\d\d:\d\d(?:\.\d+)? )?(?:[^\s()<>
 _HOST = re.compile(r"[^\s()<>#$%\[\]]*?(?=[=*!~+-]*(?:[\s()<>#$%\[\]]|:[~/\\]|:\d+[>#$%]|:?$))")
 #: The host name is searched for in this many characters.
 _HOST_CHARACTERS = 200
+#: A prompt may be shown at the right edge (zsh, fish), separated by blanks.
+_RIGHT_PROMPT = re.compile(r"\s{3,}\S.*$")
 _CONTINUATION = re.compile(rf"(?:(?:{_OPEN}) )*(?:{_OPEN})?> ?")
 
 
 def is_continuation(line: str, learned: str | None) -> bool:
     """Whether a shell asks with this line for more of a command. It is a prompt if it was learned as one, or none is known."""
     return learned is not None and line != learned and _CONTINUATION.fullmatch(line) is not None
+
+
+def without_right_prompt(line: str) -> str:
+    """A line without what may be a prompt at the right edge (RPROMPT): the text behind the first three blanks or more."""
+    return _RIGHT_PROMPT.sub("", line)
 
 
 def host_name(prompt: str) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
-from ptyctl.core.control_sequences import ESC, sequence_end
+from ptyctl.core.control_sequences import ESC, SGR_BODY, compile_bytes, sequence_end
 from ptyctl.core.echo import strip_echo, strip_prompt
 from ptyctl.core.normaliser import spool_size
 from ptyctl.core.renderer import Renderer, plain_text
@@ -25,7 +24,7 @@ _PLAIN_BYTES = 64 * 1024
 _CONTROLS_BYTES = 1024
 #: Bytes at which a text does not begin if it is cut in a line: the rest of a character, and what may belong to what precedes.
 _WITHIN = bytes(range(0x80, 0xC0)) + b" \r\n"
-_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]|\x1b(?!\[[0-9;:]*m)|\r(?!\r*\n)")
+_CONTROL = compile_bytes(rf"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]|\x1b(?!{SGR_BODY})|\r(?!\r*\n)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ KEEP_S = 60.0
 #: followed by a pause of PAUSE_FACTOR times its duration.
 FAR_BEHIND_BYTES = 8 << 20
 QUIET_BYTES = 1 << 20
-SETTLE_S = 1.0
+OUTPUT_PAUSE_S = 1.0
 PAUSE_FACTOR = 19
 #: Unpersisted output is replayed before the memory limit drops it.
 UNPERSISTED_TURN_BYTES = 1 << 20
@@ -214,7 +214,7 @@ class Screen:
             while True:
                 end = self._source.end
                 if not self._source.unpersisted_bytes:
-                    await asyncio.sleep(SETTLE_S)
+                    await asyncio.sleep(OUTPUT_PAUSE_S)
                     if self._source.end - end > QUIET_BYTES:
                         continue
                 started = loop.time()
@@ -243,7 +243,7 @@ class Screen:
         loop = asyncio.get_running_loop()
         due = self._looked_at + KEEP_S
         if self._lock.locked() or self._recorded() or loop.time() < due:
-            self._drop_timer = loop.call_at(max(due, loop.time() + SETTLE_S), self._drop_if_unused)
+            self._drop_timer = loop.call_at(max(due, loop.time() + OUTPUT_PAUSE_S), self._drop_if_unused)
         else:
             self._drop_task = loop.create_task(self._drop_unused(), name="screen")
 

@@ -8,16 +8,15 @@ from itertools import chain
 
 from ptyctl.core.screen import ScreenModel, ScreenSnapshot
 from ptyctl.policy.pending_line import COMMENT
+from ptyctl.session.io.prompt import without_right_prompt
 
 #: Largest cost (in cells of about 10 ns) of finding the line's first row, and the largest screen on which it is looked for.
 MAX_COST = 1 << 19
-MAX_CELLS = 1 << 17
+MAX_SCREEN_CELLS = 1 << 17
 #: The most rows above the cursor that may belong to the line.
 _MAX_ROWS = 24
 #: Characters that prompts end in, with the blanks behind them.
 _PROMPT_END = re.compile(r"[#$%>❯➜λ»:)\]]\s*")
-#: A prompt may be shown at the right edge of the first row (zsh, fish), separated by blanks.
-_RIGHT_PROMPT = re.compile(r"\s{3,}\S.*$")
 #: How editors and terminals show a control character, which the shell may ignore, and a quoted line end.
 _CONTROL = re.compile(r"\^[@-_]")
 _LINE_END = re.compile(r"\^[JM]")
@@ -50,7 +49,7 @@ def shown_lines(screen: ScreenSnapshot, prompt: str | None, top: int | None = No
         return []
     firsts = dict.fromkeys([first, *_rows_of_prompt(screen, prompt, row if top is None else top)])
     texts = [text for begin in firsts for text in _texts(screen, prompt, begin)]
-    texts += [_RIGHT_PROMPT.sub("", text) for text in texts]
+    texts += [without_right_prompt(text) for text in texts]
     texts += [_LINE_END.sub("\n", text) for text in texts]
     texts += [_COUNT.sub("", text) for text in texts]
     texts += [COMMENT.sub("", text) for text in texts]
@@ -62,7 +61,7 @@ def rows_above(screen: ScreenSnapshot, output: bytes) -> int | None:
 
     None if it takes more than `MAX_COST` to find out.
     """
-    if 2 * screen.rows_count * screen.cols > MAX_CELLS:
+    if 2 * screen.rows_count * screen.cols > MAX_SCREEN_CELLS:
         return None
     model = ScreenModel(screen.cols, 2 * screen.rows_count, scrollback=0)
     for _ in chain(model.steps(output), model.settle()):

@@ -25,8 +25,6 @@ from .rpc_adapter import RpcAdapter, RuntimeStreams, exchange
 ARGUMENTS = ("daemon", "--stdio-handshake")
 #: Names that are looked up in PATH, in this order.
 PROGRAM_NAMES = ("interactive-terminal", "ptyctl")
-#: Exit status of a program that may succeed later (sysexits.h, EX_TEMPFAIL).
-EX_TEMPFAIL = 75
 _TRANSIENT_ERRORS = (errno.EADDRINUSE, errno.EAGAIN, errno.ETXTBSY)
 _TRANSIENT_OUTPUT = ("EADDRINUSE", "Address already in use")
 #: How long a program may take to exit after SIGTERM (seconds).
@@ -207,7 +205,7 @@ async def _diagnose(process: Process, error: HandshakeError | OSError) -> tuple[
         return "protocol", str(error)
     lines = output.decode("utf-8", "replace").strip().splitlines()
     last = "".join(c for c in (lines[-1] if lines else "") if c.isprintable())[:_MAX_DIAGNOSTIC]
-    transient = process.returncode == EX_TEMPFAIL or any(text in last for text in _TRANSIENT_OUTPUT)
+    transient = process.returncode == os.EX_TEMPFAIL or any(text in last for text in _TRANSIENT_OUTPUT)
     message = f"it exited with status {process.returncode} during the handshake"
     return "transient" if transient else "exited", f"{message}: {last}" if last else message
 

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 from ptyctl.api.approvals import ApprovalsRequest
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import PtyctlError
+from ptyctl.api.io import MAX_WAIT_MS
 from ptyctl.api.session import SessionEntry, SessionRequest
 from ptyctl.core.principal import Principal
 from ptyctl.internal_error import internal_error
@@ -30,8 +31,6 @@ BATCH = 200
 #: Time between two screens of a thumbnail (seconds), and of all thumbnails together.
 THUMBNAIL_INTERVAL_S = 0.5
 SCREEN_INTERVAL_S = 0.02
-#: How long a watch of the approval requests waits for a change.
-_APPROVALS_WAIT_MS = 55_000
 #: Number of approval requests that a new subscriber gets.
 _MAX_APPROVALS = 1000
 
@@ -147,7 +146,7 @@ class Feeds:
                 entries[entry.approval_id] = _reuse(entry.payload(), entries.pop(entry.approval_id, None))
             entries = dict(list(entries.items())[-_MAX_APPROVALS:])
             yield FeedState(dict(entries), {"answerable": reply.answerable})
-            request = ApprovalsRequest(action="watch", since=reply.cursor, timeout_ms=_APPROVALS_WAIT_MS)
+            request = ApprovalsRequest(action="watch", since=reply.cursor, timeout_ms=MAX_WAIT_MS)
 
 
 #: Kept by the connections that use them.

@@ -68,7 +68,7 @@ async def test_cancelled_screen_reads_keep_emulator_consistent(connect: Connect)
 
 async def test_much_unseen_output_is_rendered_in_advance(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(screen_module, "FAR_BEHIND_BYTES", 1000)
-    monkeypatch.setattr(screen_module, "SETTLE_S", 0.0)
+    monkeypatch.setattr(screen_module, "OUTPUT_PAUSE_S", 0.0)
     channel = MemoryChannel()
     session = await connect(channel)
     channel.feed(b"text\r\n" * 1000)

@@ -35,7 +35,7 @@ async def test_failed_background_read_is_logged_with_the_reason(
 
     monkeypatch.setattr(OutputSource, "read", fail)
     monkeypatch.setattr(screen_module, "FAR_BEHIND_BYTES", 1000)
-    monkeypatch.setattr(screen_module, "SETTLE_S", 0.0)
+    monkeypatch.setattr(screen_module, "OUTPUT_PAUSE_S", 0.0)
     channel = MemoryChannel()
     session = await connect(channel)
     channel.feed(output)
