@@ -112,6 +112,14 @@ class Inbox:
         #: The request whose whole text was on the screen.
         self._seen: str | None = None
 
+    def report(self, message: str) -> None:
+        """Show a message in the last row until the next key."""
+        self.message = message
+
+    def quit(self) -> None:
+        """End the dialogue."""
+        self.done = True
+
     @property
     def selected(self) -> ApprovalEntry | None:
         """The selected request."""
@@ -156,7 +164,7 @@ class Inbox:
         if self._viewed is not None and key in ("v", "q", "escape"):
             self._viewed = None
         elif key == "q":
-            self.done = True
+            self.quit()
         elif key in ("up", "down", "page_up", "page_down"):
             self._move(key)
         elif key in ("a", "d", "e", "v") and self.selected is not None:
@@ -327,7 +335,7 @@ class _Program:
 
     def quit(self) -> None:
         """End `run`."""
-        self._inbox.done = True
+        self._inbox.quit()
         self.redraw()
 
     def _draw(self) -> None:
@@ -352,7 +360,7 @@ class _Program:
             try:
                 await call
             except PtyctlError as error:
-                self._inbox.message = escape_controls(format_error(error))
+                self._inbox.report(escape_controls(format_error(error)))
             self.redraw()
 
         task = asyncio.create_task(run())
@@ -363,7 +371,8 @@ class _Program:
         reply = await self._controller.approvals(answer.request())
         assert reply.approval is not None
         self._inbox.update(ApprovalsReply(approvals=[reply.approval], answerable=True), complete=False)
-        self._inbox.message = f"{reply.approval.state}: {escape_controls(reply.approval.approved_text or reply.approval.text)}"
+        text = reply.approval.approved_text or reply.approval.text
+        self._inbox.report(f"{reply.approval.state}: {escape_controls(text)}")
 
     async def _view(self, approval_id: str) -> None:
         reply = await self._controller.approvals(ApprovalsRequest(action="get", approval_id=approval_id))
@@ -378,7 +387,7 @@ class _Program:
                 fields = {"action": "watch", "since": cursor, "timeout_ms": _WATCH_MS}
                 reply = await self._controller.approvals(ApprovalsRequest.of(without_none(fields)))
             except PtyctlError as error:
-                self._inbox.message = escape_controls(format_error(error))
+                self._inbox.report(escape_controls(format_error(error)))
                 if error.code is ErrorCode.FORBIDDEN:
                     self.redraw()
                     return

@@ -143,7 +143,7 @@ class SessionActions:
             if await self._registry.ends_in_time(attempt):
                 return attempt.result()
             if (session := opening.session) is not None:
-                opening.answered = True
+                opening.answer()
                 self._registry.let_continue(session, attempt)
                 return _opening_reply(session, request)
         except asyncio.CancelledError:
@@ -222,7 +222,7 @@ class SessionActions:
                 existing_session_id=session.session_id,
             )
         if is_dead:
-            opening.session = session
+            opening.begin(session)
             await self._reconnect(session, destination)
         end, existing = session.stream.spool_end, session.session_id
         return _open_reply(

@@ -47,6 +47,14 @@ class Opening:
     answered: bool = False
     warning: str | None = None
 
+    def begin(self, session: Session) -> None:
+        """Record the session that is being opened or connected again."""
+        self.session = session
+
+    def answer(self) -> None:
+        """Record that the caller gets a reply that names the session."""
+        self.answered = True
+
 
 class ConsoleOwnership(Protocol):
     """Decides which process of several may connect a console."""
@@ -128,7 +136,7 @@ class SessionFactory:
             request = destination.request
             session.activity.record("open", **caller(request.task_id), **_address(spec), command=request.command)
             opening = opening or Opening()
-            opening.session = session
+            opening.begin(session)
             try:
                 await self._connect(session, destination)
             except BaseException as error:  # a cancelled open, too, leaves no files

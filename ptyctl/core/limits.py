@@ -100,6 +100,14 @@ class UseCounter:
         self.limit = limit
         self.in_use = 0
 
+    def increase(self) -> None:
+        """Count one more, also above the limit."""
+        self.in_use += 1
+
+    def decrease(self) -> None:
+        """Count one less."""
+        self.in_use -= 1
+
     @contextmanager
     def counting(self) -> Iterator[None]:
         """Count one more in a context.
@@ -111,7 +119,7 @@ class UseCounter:
         try:
             yield
         finally:
-            self.in_use -= 1
+            self.decrease()
 
 
 def count_all(counters: Sequence[UseCounter]) -> None:
@@ -123,4 +131,4 @@ def count_all(counters: Sequence[UseCounter]) -> None:
     for counter in counters:
         counter.limit.check(counter.in_use)
     for counter in counters:
-        counter.in_use += 1
+        counter.increase()

@@ -11,6 +11,7 @@ The first CR after a begin mark is dropped: fish sends it with the title, before
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from .control_sequences import (
     ESC,
@@ -70,12 +71,13 @@ class Normaliser:
         in_line: bool = False,
         blanks: int = 0,
         after_begin: bool = False,
+        modes: Iterable[int] = (),
     ) -> None:
         self.raw = raw
         self.spool = spool
         self.reader = reader
         self.line_feeds = 0
-        self.modes: set[int] = set()
+        self.modes = set(modes)
         self.marks: list[PlacedMark] = []
         self._partial = b""  # an ESC at the end
         self._sequence = bytearray()  # a partial sequence
@@ -100,6 +102,11 @@ class Normaliser:
         if ESC not in data and not self._partial and not self._sequence:
             return self._plain(data)
         return self._with_sequences(data)
+
+    def take_marks(self) -> list[PlacedMark]:
+        """Remove and return the marks that were read."""
+        marks, self.marks = self.marks, []
+        return marks
 
     @property
     def settled(self) -> bool:

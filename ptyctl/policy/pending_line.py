@@ -193,6 +193,14 @@ class PendingLine:
         """Whether the last key was Enter on an unknown line, which may have chosen it from a list instead."""
         return not self._is_known and self._last in _ENTER
 
+    def set_keys(self, keys: LineKeys) -> None:
+        """Use other keys from here on, as the far end changes."""
+        self.keys = keys
+
+    def set_for_editor(self, is_for_editor: bool) -> None:
+        """Set whether an editor may get the input from here on."""
+        self.is_for_editor = is_for_editor
+
     def feed(self, data: bytes) -> Iterator[Piece]:
         """Take input, and yield it in pieces, in order; their `data` joined is the input.
 

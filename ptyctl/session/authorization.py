@@ -298,7 +298,7 @@ class Authorization:
                 approval.set_stale(why_not)
         text = approval.redeem()
         self._note_command(text)
-        writer.review.permit, writer.review.edited = approval, approval.edited
+        writer.review.record_approval(approval, edited=approval.edited)
         return text
 
     def _no_longer_approvable(self, approval: Approval, places: Sequence[Place], writer: Writer) -> str | None:
@@ -389,7 +389,7 @@ class Authorization:
 
     def is_judged(self, data: bytes, writer: Writer) -> bool:
         """Return whether input is judged before it is sent: it may submit a line, or a program may read it key by key."""
-        self._line.is_for_editor = self._may_reach_editor(data)
+        self._line.set_for_editor(self._may_reach_editor(data))
         return self._line.may_be_submitted_by(data) or self._judges_keys(writer)
 
     def _may_reach_editor(self, data: bytes) -> bool:
@@ -408,7 +408,7 @@ class Authorization:
 
     def split(self, data: bytes, judged: int) -> Split:
         """Split input before the first key that may submit a line which is not judged; `judged` lines are."""
-        self._line.is_for_editor = self._line.is_for_editor or self._may_reach_editor(data)
+        self._line.set_for_editor(self._line.is_for_editor or self._may_reach_editor(data))
         if not self._line.may_be_submitted_by(data):
             return Split(len(data), 0, 0)
         if self._rewrites_input():
@@ -491,7 +491,7 @@ class Authorization:
         if len(data) > MAX_JUDGED_AT_ONCE:  # so no password either
             raise Refusal(self._refused(_too_long_at_once(), "", writer), b"")
         model = self._line.copy()  # a write that has begun keeps its own
-        model.is_for_editor = self._may_reach_editor(data)
+        model.set_for_editor(self._may_reach_editor(data))
         pieces = list(model.feed(data))
         if self._takes_password(data) and not any(piece.submits for piece in pieces[:-1]):
             return False
@@ -876,7 +876,8 @@ class Authorization:
         )
         if self._approvals.covers(held):
             return None
-        writer.review.permit = approval = self._approvals.ask(held)
+        approval = self._approvals.ask(held)
+        writer.review.record_request(approval)
         return approval
 
     def _is_secret(self, writer: Writer) -> bool:
@@ -887,7 +888,7 @@ class Authorization:
         self, error: PtyctlError, text: str, writer: Writer, block_id: str | None = None, *, is_secret: bool = False
     ) -> PtyctlError:
         """Report a text that is denied; return the error."""
-        writer.review.is_secret = is_secret
+        writer.review.record_refusal(is_secret=is_secret)
         via = "write" if block_id is None else "exec"
         self._on_refused(writer, text, error, None if is_secret else block_id, via)  # a secret command is not kept
         return error
@@ -1046,7 +1047,7 @@ class Authorization:
     def _synchronise(self) -> None:
         """Forget what was typed before if a prompt was verified or is shown since, or the terminal was replaced."""
         is_device = self._platform()[1]
-        self._line.keys = DEVICE_KEYS if is_device else SHELL_KEYS
+        self._line.set_keys(DEVICE_KEYS if is_device else SHELL_KEYS)
         if self._may_verify_prompt and self._at_prompt_of_entered_line():
             self._may_verify_prompt = False
             self._unfinished.clear()

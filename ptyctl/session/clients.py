@@ -29,11 +29,11 @@ class SearchTurns(asyncio.Semaphore):
 
     async def acquire(self) -> Literal[True]:
         await super().acquire()
-        self.counter.in_use += 1
+        self.counter.increase()
         return True
 
     def release(self) -> None:
-        self.counter.in_use -= 1
+        self.counter.decrease()
         super().release()
 
 

@@ -688,7 +688,8 @@ class Session:
         A lock that was stored without its principal is the user's.
         The session was closed, or it is lost with that process, unless its program is `still_running`.
         """
-        self.created_at, self.usage.last_activity_at = meta["created_at"], meta["last_activity_at"]
+        self.created_at = meta["created_at"]
+        self.usage.restore(meta["last_activity_at"])
         self.cols, self.rows = meta["pty"]["cols"], meta["pty"]["rows"]
         self.gate.restore(meta["bytes_sent"])
         self.given_up = read_given_up(meta)

@@ -56,6 +56,10 @@ class Usage:
         self._timer: asyncio.TimerHandle | None = None
         self._ended = False
 
+    def restore(self, last_activity_at: int) -> None:
+        """Continue from the last activity in an earlier process."""
+        self.last_activity_at = last_activity_at
+
     @contextmanager
     def in_use(
         self, task_id: str | None, *, reading: bool = False, watching: bool = False, limited: bool = True
@@ -79,7 +83,7 @@ class Usage:
                 yield
             finally:
                 for counter in counters:
-                    counter.in_use -= 1
+                    counter.decrease()
                 if reading:
                     self._reading_ended(owner)
         except OSError as error:

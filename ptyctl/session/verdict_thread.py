@@ -49,6 +49,10 @@ class FairQueue:
         self.limit = LIMITS["max_principal_verdicts"]
         self._waiting: dict[str, deque[_Work]] = {}  # the principal whose turn is next is the first one
 
+    def set_limit(self, limit: Limit) -> None:
+        """Change how many judgements of one principal may wait."""
+        self.limit = limit
+
     def put(self, principal: str, work: _Work) -> None:
         """Add a judgement.
 
@@ -93,7 +97,7 @@ _lock = threading.Lock()
 
 def set_limit(limit: Limit) -> None:
     """Set the limit of the texts of one principal that wait for the thread, which all controllers of the process share."""
-    _queue.limit = limit
+    _queue.set_limit(limit)
 
 
 def limits_in_use() -> dict[str, int]:

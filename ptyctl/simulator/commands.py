@@ -80,7 +80,7 @@ def _set_width(console: DeviceConsole, arguments: Arguments) -> str:
 
 def _set_monitor(enabled: bool) -> CommandHandler:
     def run(console: DeviceConsole, _: Arguments) -> str:
-        console.monitor = enabled
+        console.set_monitor(enabled)
         return ""
 
     return run
@@ -199,12 +199,12 @@ def _hostname(console: DeviceConsole, arguments: Arguments) -> str:
     name = arguments.texts[0]
     if not _HOSTNAME.fullmatch(name):
         return "% Hostname contains one or more illegal characters.\n\n"
-    console.device.hostname = name
+    console.device.rename(name)
     return ""
 
 
 def _no_hostname(console: DeviceConsole, _: Arguments) -> str:
-    console.device.hostname = "Switch"
+    console.device.rename("Switch")
     return ""
 
 

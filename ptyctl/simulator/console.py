@@ -93,6 +93,10 @@ class DeviceConsole(DeviceTerminal):
         self._window = (DEFAULT_WIDTH, 0 if quirks.pages_once_sized else DEFAULT_LENGTH)
         self._fit_window()
 
+    def set_monitor(self, enabled: bool) -> None:
+        """Show log lines, or no more (`terminal monitor`)."""
+        self.monitor = enabled
+
     @property
     def is_console_line(self) -> bool:
         return self.name.startswith("con")

@@ -173,8 +173,8 @@ class SimulatedDevice:
     def hostname(self) -> str:
         return self.running.hostname
 
-    @hostname.setter
-    def hostname(self, hostname: str) -> None:
+    def rename(self, hostname: str) -> None:
+        """Change the host name, and with it the prompt."""
         self.running.hostname = hostname
 
     @property

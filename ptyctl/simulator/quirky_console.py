@@ -128,7 +128,7 @@ class QuirkyConsole(DeviceConsole):
         self._finished += 1
         if self._is_due(quirks.renamed_every):
             name = device.hostname.removesuffix("-new")
-            device.hostname = f"{name}-new" if name == device.hostname else name
+            device.rename(f"{name}-new" if name == device.hostname else name)
         self._syslog_is_due = self._is_due(quirks.syslog_after_prompt)
         if quirks.look_alikes and text:
             text = _insert_in_middle(text, self._look_alikes())

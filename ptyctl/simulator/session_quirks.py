@@ -76,7 +76,7 @@ def initial_setup(console: DeviceConsole, then: Continuation) -> None:
                 ask()
 
     def set_hostname(line: str) -> None:
-        console.device.hostname = line.strip() or console.device.hostname
+        console.device.rename(line.strip() or console.device.hostname)
         then()
 
     console.write("\n         --- System Configuration Dialog ---\n\n")

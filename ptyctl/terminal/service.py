@@ -97,6 +97,11 @@ class ServiceState:
         self.tasks: set[asyncio.Task[dict[str, Any]]] = set()
         self.naming = asyncio.Lock()
 
+    def count_request(self) -> int:
+        """Count a request; return its number."""
+        self.requests += 1
+        return self.requests
+
     async def close(self) -> None:
         """Cancel the requests, close the connections to other runtimes, and end the programs that were started for them.
 
@@ -136,8 +141,7 @@ class TerminalService:
 
     async def handle(self, arguments: Any) -> dict[str, Any]:
         """Serve a request; every error is a response."""
-        self._state.requests += 1
-        identified = identify(arguments, self._state.requests)
+        identified = identify(arguments, self._state.count_request())
         warn = False
         with tracing(identified.correlation.trace_id):
             try:

@@ -102,7 +102,7 @@ class WebSessions:
         client, csrf = self._client(principal), secrets.token_urlsafe(SECRET_BYTES)
         session = WebSession(client, token, _now() + SESSION_LIFETIME_S, csrf=csrf)
         self._sessions[_digest(cookie)] = session
-        client.counter(self._limit).in_use += 1
+        client.counter(self._limit).increase()
         return cookie, session
 
     def of_token(self, token: Token) -> WebSession:
@@ -133,7 +133,7 @@ class WebSessions:
     def _end(self, key: str) -> None:
         session = self._sessions.pop(key)
         session.end()
-        session.client.counter(self._limit).in_use -= 1
+        session.client.counter(self._limit).decrease()
 
     def _client(self, principal: Principal) -> Client:
         return self._clients.setdefault(principal, Client(principal))

@@ -72,6 +72,14 @@ class Attempt:
         if version is not None and self.stage is Stage.VERSION:
             self.stage = Stage.KEY_EXCHANGE
 
+    def reach(self, stage: Stage) -> None:
+        """Record that a stage has begun."""
+        self.stage = stage
+
+    def lose(self) -> None:
+        """Record that the connection has ended."""
+        self.lost = True
+
     @property
     def server_banner(self) -> str | None:
         """The server's version, followed by the lines of its banner."""
@@ -123,10 +131,10 @@ class SshClient(asyncssh.SSHClient):
         self._connection = conn
         limit_reads(conn._transport)
         read_after_reset(conn)
-        self._attempt.stage = Stage.VERSION
+        self._attempt.reach(Stage.VERSION)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._attempt.lost = True
+        self._attempt.lose()
         self._note_version()
 
     def _note_version(self) -> None:
@@ -138,7 +146,7 @@ class SshClient(asyncssh.SSHClient):
 
     def begin_auth(self, username: str) -> None:
         # The key exchange is complete: only now has the server proved that it owns the checked key.
-        self._attempt.stage = Stage.LOGIN
+        self._attempt.reach(Stage.LOGIN)
         self._note_version()
         self._attempt.host_keys.record()
 
@@ -147,7 +155,7 @@ class SshClient(asyncssh.SSHClient):
             self._attempt.banners.append(msg.replace("\r\n", "\n").rstrip("\n"))
 
     def auth_completed(self) -> None:
-        self._attempt.stage = Stage.SESSION
+        self._attempt.reach(Stage.SESSION)
 
     def public_key_auth_requested(self) -> None:
         """Record that all keys were tried; asyncssh calls this after the last one."""
@@ -184,7 +192,7 @@ class SshClient(asyncssh.SSHClient):
             if kind == "password" and not _asks_for_password(prompt)
         ]
         if others or ("password" in kinds and self._password is None):
-            self._attempt.prompts += others
+            self._attempt.prompts.extend(others)
             return None
         password = self._take_password() if "password" in kinds else None
         code = self._take_code() if "code" in kinds else None

@@ -97,6 +97,12 @@ class Agent:
         if self._console.is_terminal:
             await asyncio.sleep(_LINE_DELAY_S)
 
+    async def open(self, **arguments: Any) -> dict[str, Any]:
+        """Open a session, which later calls are for. Returns the reply."""
+        reply = await self.call("ptyctl_session", action="open", **arguments)
+        self.session_id = reply["session_id"]
+        return reply
+
     async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """Call a tool on the agent's session.
 
@@ -126,9 +132,7 @@ class Agent:
     async def open_console(self, target: DemoTarget, *, rows: int, lock: bool) -> str:
         """Open the console of the target and return the cursor to read from."""
         await self.say(f"opens the console device_id={target.name}" + (" and takes its lock" if lock else ""))
-        reply = await self.call(
-            "ptyctl_session",
-            action="open",
+        reply = await self.open(
             protocol="telnet",
             host=target.host,
             port=target.port,
@@ -137,7 +141,6 @@ class Agent:
             pty={"cols": 120, "rows": rows},
             **({"acquire_lock": True, "lock_ttl_ms": 30_000} if lock else {}),
         )
-        self.session_id = reply["session_id"]
         return str(reply["next_cursor"])
 
     async def log_in(self, target: DemoTarget, cursor: str) -> None:

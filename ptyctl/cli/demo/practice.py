@@ -34,8 +34,7 @@ async def run_agents(target: DemoTarget, switch: SimulatedSwitch, server: DemoSe
         ssh = {"protocol": "ssh", "port": switch.ssh_port, "ssh_options": {"host_key_policy": "disabled"}}
         for agent, options in ((first, telnet), (second, ssh)):
             await agent.say(f"opens {target.name} over {options['protocol']}")
-            reply = await agent.call("ptyctl_session", action="open", host=target.host, auth=auth, **login, **options)
-            agent.session_id = reply["session_id"]
+            await agent.open(host=target.host, auth=auth, **login, **options)
         async with asyncio.TaskGroup() as agents:
             agents.create_task(_repeat(first, _maintain))
             agents.create_task(_repeat(second, _audit))

@@ -94,6 +94,18 @@ class Review:
         if verdict.decision is Decision.WARN:
             self.warned = verdict
 
+    def record_request(self, permit: Permit) -> None:
+        """Record that the input waits for an approval."""
+        self.permit = permit
+
+    def record_approval(self, permit: Permit, *, edited: bool) -> None:
+        """Record that the input is approved."""
+        self.permit, self.edited = permit, edited
+
+    def record_refusal(self, *, is_secret: bool) -> None:
+        """Record that the text is denied, and whether it must not be shown."""
+        self.is_secret = is_secret
+
     def take_canonical(self) -> str | None:
         """Return the canonical form that the last verdict judged; None if it was taken before."""
         if self.verdict is None or self._is_canonical_taken:

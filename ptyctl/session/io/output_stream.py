@@ -415,7 +415,7 @@ class OutputStream(Receiver):
         self.raw_size = begin + nbytes
         self._append_text(self.normaliser.feed(data, self.transcript.row_ts))
         if self.normaliser.marks:
-            placed, self.normaliser.marks = self.normaliser.marks, []
+            placed = self.normaliser.take_marks()
             self.handling_marks = True
             try:
                 for mark in placed:

@@ -99,6 +99,10 @@ class OutputSource:
         """Return up to `size` bytes of the end."""
         return self.read(max(self.end - size, self.kept if self._unpersisted else 0), self.end)
 
+    def lose(self, size: int) -> None:
+        """Count bytes that are not drawn."""
+        self.lost += size
+
     def next_readable(self, raw: int) -> int:
         """Return the first offset after a lost range that `read` can serve."""
         with self._mutex:

@@ -147,7 +147,7 @@ class ScreenReplay:
             self.raw += len(data)
         else:
             lost = min(source.next_readable(self.raw), end) - self.raw
-            source.lost += lost
+            source.lose(lost)
             self.raw += lost
 
     def _apply(self, step: TimelineStep) -> Iterator[None]:

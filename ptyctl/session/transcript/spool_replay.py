@@ -71,8 +71,8 @@ class SpoolReplay:
         reader = MarkReader.resume(state["marks"], line_follows="line_follows" in state)
         self.incarnation = state["incarnation"]
         in_line, blanks = state["in_line"], state.get("blanks", 0)
-        self.normaliser = Normaliser(row["raw"], row["spool"], reader, in_line=in_line, blanks=blanks)
-        self.normaliser.modes = set(state["modes"])
+        modes = state["modes"]
+        self.normaliser = Normaliser(row["raw"], row["spool"], reader, in_line=in_line, blanks=blanks, modes=modes)
         self.on_disk = row["spool"]
         self.returned_raw, self.begun_raw = state.get("returned_raw", -1), state.get("begun_raw", -1)
         with (self._folder / "output.prompts").open("rb") as file:
@@ -90,9 +90,8 @@ class SpoolReplay:
     def _feed(self, raw: RawLog, end: int) -> None:
         for begin in range(self.normaliser.raw, end, PIECE_BYTES):
             self._write(self.normaliser.feed(raw.read(begin, min(begin + PIECE_BYTES, end)), self._ts))
-            placed, self.normaliser.marks = self.normaliser.marks, []
             reader = self.normaliser.reader
-            for mark in placed:
+            for mark in self.normaliser.take_marks():
                 is_of_shell = reader is not None and reader.is_of_shell(mark.mark)
                 if mark.mark.kind == "begin":
                     if is_of_shell:

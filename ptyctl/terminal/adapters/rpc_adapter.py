@@ -6,7 +6,8 @@ import asyncio
 import itertools
 import time
 from abc import abstractmethod
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
@@ -86,7 +87,7 @@ class RpcAdapter(RuntimeAdapter):
         self._link: _Link | None = None
         self._opening = False
         #: Requests of the contract that use it; each makes several calls.
-        self.users = 0
+        self._users = 0
 
     @property
     def is_connected(self) -> bool:
@@ -96,7 +97,16 @@ class RpcAdapter(RuntimeAdapter):
     @property
     def is_busy(self) -> bool:
         """Whether it is being connected, a request uses it, or a call waits for its reply."""
-        return self._opening or self.users > 0 or (self._link is not None and bool(self._link.calls))
+        return self._opening or self._users > 0 or (self._link is not None and bool(self._link.calls))
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Count a request of the contract that uses it."""
+        self._users += 1
+        try:
+            yield
+        finally:
+            self._users -= 1
 
     @property
     def remembers_calls(self) -> bool:

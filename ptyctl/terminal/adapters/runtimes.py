@@ -113,11 +113,8 @@ class Runtimes:
         if not isinstance(adapter, RpcAdapter):
             yield adapter
             return
-        adapter.users += 1
-        try:
+        with adapter.in_use():
             yield adapter
-        finally:
-            adapter.users -= 1
 
     async def close(self) -> None:
         """Close the connections. Sessions stay open."""

@@ -143,7 +143,7 @@ class _Connection:
         send_topic = self._topic(message)
         name = f"web {message.topic.partition(':')[0]}"
         self._tasks[message.id] = asyncio.create_task(self._run(message.id, send_topic), name=name)
-        self._subscriptions.in_use = len(self._tasks)
+        self._subscriptions.increase()
 
     def _topic(self, message: Subscribe) -> Callable[[], Awaitable[None]]:
         """Return the function that sends the topic of a subscription. Raises PtyctlError INVALID_ARGUMENT."""
@@ -187,9 +187,9 @@ class _Connection:
             terminal.acknowledge(message.offset)
 
     def _forget(self, subscription_id: int) -> None:
-        self._tasks.pop(subscription_id, None)
+        del self._tasks[subscription_id]
         self._terminals.pop(subscription_id, None)
-        self._subscriptions.in_use = len(self._tasks)
+        self._subscriptions.decrease()
 
     async def _run(self, subscription_id: int, send_topic: Callable[[], Awaitable[None]]) -> None:
         """Run a subscription, and report its error."""
