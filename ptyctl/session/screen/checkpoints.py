@@ -18,6 +18,7 @@ from typing import Any
 from ptyctl.core.screen import ScreenModel, ScreenSnapshot
 from ptyctl.files import replace_file
 from ptyctl.session.transcript.append_file import AppendFile
+from ptyctl.session.transcript.jsonl import read_rows_backwards
 
 from .screen_replay import ScreenReplay
 
@@ -161,14 +162,7 @@ def _raw_offset(known: tuple[int, int | bytes]) -> int:
 
 
 def _read_offsets(path: Path) -> list[tuple[int, int | bytes]]:
-    found, offset = list[tuple[int, int | bytes]](), 0
-    if path.exists():
-        with path.open("rb") as file:
-            for line in file:
-                if line.endswith(b"\n"):
-                    found.append((int(json.loads(line)["raw_offset"]), offset))
-                offset += len(line)
-    return sorted(found, key=_raw_offset)
+    return [*sorted((int(row["raw_offset"]), offset) for offset, row in read_rows_backwards(path))]
 
 
 def _read_line(path: Path, place: int | bytes) -> Any:

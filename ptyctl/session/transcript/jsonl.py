@@ -37,6 +37,18 @@ def read_rows_containing(path: Path, text: bytes) -> Iterator[dict[str, Any]]:
             at = lines.find(text, end)
 
 
+def read_rows_without(path: Path, text: bytes, end: int) -> Iterator[dict[str, Any]]:
+    """Yield the rows that begin before the offset `end` and whose line does not contain `text`. Other rows are not parsed.
+
+    Raises:
+        OSError: the file cannot be read, or is missing.
+    """
+    with path.open("rb") as file:
+        while file.tell() < end and (line := file.readline()):
+            if text not in line and (row := _parse_row(line)) is not None:
+                yield row
+
+
 def count_rows(path: Path) -> int:
     """Return the number of lines that end with a newline."""
     return sum(lines.count(b"\n") for lines in _read_whole_lines(path))
@@ -45,7 +57,7 @@ def count_rows(path: Path) -> int:
 def end_of_rows(path: Path, precedes: Callable[[dict[str, Any]], bool]) -> int:
     """Return the offset at which the rows end for which `precedes` is true. In the file these come before all others.
 
-    Reads few rows, by bisection. Those that cannot be read count as preceding ones.
+    Reads few rows, by bisection. Those that cannot be read count as preceding ones, but not a torn last line.
     """
     if not path.exists():
         return 0
@@ -59,8 +71,9 @@ def end_of_rows(path: Path, precedes: Callable[[dict[str, Any]], bool]) -> int:
             if (begin := file.tell()) >= high:
                 high = middle
                 continue
-            row = _parse_row(file.readline())
-            if row is None or precedes(row):
+            line = file.readline()
+            row = _parse_row(line)
+            if line.endswith(b"\n") and (row is None or precedes(row)):
                 low = file.tell()
             else:
                 high = min(middle, begin)

@@ -5,11 +5,12 @@ The functions block: a timeline may be large.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
+
+from .jsonl import end_of_rows, read_rows, read_rows_backwards, read_rows_without
 
 #: Nearly all rows have this kind; a search for steps does not parse them.
 _DATA = b'"kind":"data"'
@@ -47,45 +48,25 @@ def parse_step(row: dict[str, Any]) -> TimelineStep | None:
 
 def read_steps(timeline: Path, size: int) -> list[TimelineStep]:
     """Return the steps in the first `size` bytes of a timeline."""
-    found = []
-    with timeline.open("rb") as file:
-        while file.tell() < size and (line := file.readline()):
-            if _DATA not in line and (step := parse_step(json.loads(line))) is not None:
-                found.append(step)
-    return found
+    return [step for row in read_rows_without(timeline, _DATA, size) if (step := parse_step(row)) is not None]
 
 
 def read_times(timeline: Path, raw: int) -> Iterator[TimelineRow]:
     """Yield the rows from the last one that applies to an offset."""
-    with timeline.open("rb") as file:
-        file.seek(_last_row(file, lambda row: row["raw"] < raw)[1])
-        for line in file:
-            if line.endswith(b"\n"):
-                row = json.loads(line)
-                incarnation = row.get("incarnation") if row["kind"] == "incarnation" else None
-                size = (row["cols"], row["rows"]) if row["kind"] == "resize" else None
-                yield TimelineRow(row["raw"], row["ts"], incarnation, size)
+    last = _last_row(timeline, lambda row: row["raw"] < raw)
+    for row in read_rows(timeline, last[0] if last is not None else 0):
+        incarnation = row.get("incarnation") if row["kind"] == "incarnation" else None
+        size = (row["cols"], row["rows"]) if row["kind"] == "resize" else None
+        yield TimelineRow(row["raw"], row["ts"], incarnation, size)
 
 
 def time_at(timeline: Path, raw: int) -> int:
     """Return when the last byte before `raw` arrived (epoch ms); 0 before the first row."""
-    with timeline.open("rb") as file:
-        row, _ = _last_row(file, lambda row: row["raw"] < raw or not row["raw"])
-    return row["ts"] if row is not None else 0
+    last = _last_row(timeline, lambda row: row["raw"] < raw or not row["raw"])
+    return last[1]["ts"] if last is not None else 0
 
 
-def _last_row(file: BinaryIO, applies: Callable[[dict[str, Any]], bool]) -> tuple[dict[str, Any] | None, int]:
-    """Return the last complete row for which `applies` is true, and its offset, by binary search; (None, 0) without one."""
-    found, at, low, high = None, 0, 0, file.seek(0, 2)
-    while low < high:  # a row begins at `low`, and the one after the last that applies begins before `high`
-        middle = (low + high) // 2
-        file.seek(max(middle - 1, low))
-        if middle > low:
-            file.readline()
-        begin, line = file.tell(), file.readline()
-        row = json.loads(line) if line.endswith(b"\n") else None
-        if row is not None and applies(row):
-            found, at, low = row, begin, file.tell()
-        else:
-            high = middle
-    return found, at
+def _last_row(timeline: Path, applies: Callable[[dict[str, Any]], bool]) -> tuple[int, dict[str, Any]] | None:
+    """Return the last row for which `applies` is true, with its offset; None without one."""
+    timeline.stat()  # a missing file is an error, not a timeline without rows
+    return next(read_rows_backwards(timeline, end_of_rows(timeline, applies)), None)

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.session.transcript.timeline import TimelineStep, read_steps, time_at
+from ptyctl.session.transcript.timeline import TimelineStep, read_steps, read_times, time_at
 
 rows = st.lists(st.tuples(st.integers(0, 30), st.sampled_from(["data", "data", "resize", "incarnation", "gap"])), max_size=30)
 
@@ -38,3 +38,13 @@ def test_time_and_steps_of_any_timeline_equal_its_rows(drawn: list[tuple[int, st
         expected = [TimelineStep(row["raw"], (row["cols"], row["rows"]) if "cols" in row else None) for row in steps]
         assert read_steps(path, len(text)) == expected
         assert read_steps(path, 0) == []
+
+
+def test_damaged_row_is_skipped_by_all_readers(tmp_path: Path) -> None:
+    path = tmp_path / "timeline.jsonl"
+    rows = [{"raw": raw, "ts": raw, "kind": "resize", "cols": raw, "rows": 5} for raw in (10, 20, 30)]
+    first, second, third = (json.dumps(row).encode() + b"\n" for row in rows)
+    path.write_bytes(first + second.replace(b"}", b"\0") + third)
+    assert [time_at(path, raw) for raw in (11, 21, 31)] == [10, 10, 30]
+    assert [row.raw for row in read_times(path, 11)] == [10, 30]
+    assert [step.raw for step in read_steps(path, path.stat().st_size)] == [10, 30]
