@@ -73,10 +73,6 @@ class StreamEnded:
     reason: ChannelError
 
 
-#: What is published. A `PlacedMark` is a shell mark that was read; its text, if any, is in the spool.
-OutputEvent = (
-    PlacedMark | MarksHandled | OutputNotPersisted | GapStarted | SpoolFlushed | PersistentSecretsChanged | StreamEnded
-)
 #: Called for each received chunk with its raw offset and its bytes, once its text and marks are in the spool.
 OutputHandler = Callable[[int, bytes], None]
 
@@ -91,7 +87,8 @@ class OutputStream(Receiver):
         signal: wakes waiters when output arrives, the terminal is resized or the stream ends.
         wait: waits for a change of the stream; see `Signal.wait`.
         notify_waiters: wakes all waiters, for a change of what they check besides the stream.
-        subscribe: calls a handler for each event of a type; see `Publisher.subscribe`.
+        subscribe: calls a handler for each event of a type; see `Publisher.subscribe`. The types are those above, and
+            `PlacedMark`: a shell mark that was read; its text, if any, is in the spool.
         read_raw: returns the raw bytes between two offsets; fewer if some are neither on disk nor among the last.
         holds_raw: returns whether all bytes between two offsets can be read.
         read_spool_file: returns spool text between two offsets as far as it is on disk.
