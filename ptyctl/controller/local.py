@@ -105,17 +105,16 @@ class LocalController:
         platforms = Platforms(self.settings.platforms_dir)
         inventory = Inventory(self.settings.devices_file)
         destinations = Destinations(inventory, platforms)
+        limits = self.settings.limits.use
         self._persistent = persistent
         self._state_lock = StateLock(self.settings.state_dir / "server.lock")
         self._stored = StoredSessions(self.settings.state_dir / "sessions")
-        self._registry = SessionRegistry(
-            self.settings.limits.use, lambda session_id, hold: self._factory.restore(session_id, hold)
-        )
+        self._registry = SessionRegistry(limits, lambda session_id, hold: self._factory.restore(session_id, hold))
         self._audit_files = AuditFiles(self.settings.state_dir / "audit")
         self.audit_log = AuditLog(self._audit_files, self.settings.audit.on_failure)
         self.policies = PolicyStore(self.settings, platforms, self.audit_log.record)
-        verdict_thread.set_limit(self.settings.limits.use["max_principal_verdicts"])
-        set_search_limit(self.settings.limits.use["max_client_searches"])
+        verdict_thread.set_limit(limits["max_principal_verdicts"])
+        set_search_limit(limits["max_client_searches"])
         self._policy_queries = PolicyQueries(self.policies, inventory, platforms)
         self._policy_watch: asyncio.Task[None] | None = None
         rules = self.settings.approvals
@@ -124,10 +123,10 @@ class LocalController:
             allow_self=rules.allow_self,
             elicitation=rules.elicitation,
             notifies=bool(rules.notify_command),
-            limits=self.settings.limits.use,
+            limits=limits,
         )
         self._approval_calls = ApprovalCalls(
-            self.approval_requests, rules.notify_command, self.audit_log, self.settings.limits.use["max_approval_watches"]
+            self.approval_requests, rules.notify_command, self.audit_log, limits["max_approval_watches"]
         )
         self._factory = SessionFactory(
             self.settings,
@@ -149,7 +148,7 @@ class LocalController:
         self._devices = Devices(self.settings, inventory, self.audit_log, lambda: self._approval_calls.problem)
         self._searches = BlockSearches(self.settings.state_dir / "sessions", self._registry)
         self._actions = SessionActions(self._registry, self._factory, self._stored, destinations, platforms)
-        self._calls = DurableCallMemory(self.settings.limits.use["max_remembered_calls"])
+        self._calls = DurableCallMemory(limits["max_remembered_calls"])
         self._conversations = Conversations(self._registry, self._factory, self._stored)
 
     async def __aenter__(self) -> Self:

@@ -337,7 +337,7 @@ class Authorization:
             return False
         if stream.command_begun or self._without_prompt_text == returned_raw or self._is_text_shown_since(returned_raw):
             return False
-        has_text = bool((self._terminal.prompt.learned or "").strip())
+        has_text = bool((self._terminal.learned_prompt or "").strip())
         return has_text or (self._has_marks() and BRACKETED_PASTE not in stream.terminal_modes)
 
     def _is_text_shown_since(self, raw: int) -> bool:
@@ -404,7 +404,7 @@ class Authorization:
         if self._subject.protocol == "local" or terminal.echo_is_known():
             return False
         typed = self._typed.decode("utf-8", "replace")
-        return _asks_password(terminal.last_line(), typed, terminal.prompt.learned, self._profile())
+        return _asks_password(terminal.last_line(), typed, terminal.learned_prompt, self._profile())
 
     def split(self, data: bytes, judged: int) -> Split:
         """Split input before the first key that may submit a line which is not judged; `judged` lines are."""
@@ -637,7 +637,7 @@ class Authorization:
         terminal = self._terminal
         if self._location.shows_prompt_since_enter() and (self._knows_prompt() or terminal.input_is_read() is None):
             return True
-        if is_continuation(terminal.last_line(), terminal.prompt.learned):
+        if is_continuation(terminal.last_line(), terminal.learned_prompt):
             return True
         if not (terminal.input_is_read() is True and self._has_taken_enter()):
             return False
@@ -646,7 +646,7 @@ class Authorization:
 
     def _knows_prompt(self) -> bool:
         """Return whether the output tells if the shell has shown its prompt since the last line was submitted."""
-        return self._has_marks() or self._unfinished.entered_raw < 0 or bool((self._terminal.prompt.learned or "").strip())
+        return self._has_marks() or self._unfinished.entered_raw < 0 or bool((self._terminal.learned_prompt or "").strip())
 
     def _has_taken_enter(self) -> bool:
         """Return whether the program in the foreground has run since the last Enter. The terminal may pass that on late."""
@@ -951,7 +951,7 @@ class Authorization:
             return str(reported.directory)
         if self._platform()[1]:
             return self._shown_prompt()[1]
-        return self._terminal.prompt.learned or ""
+        return self._terminal.learned_prompt or ""
 
     def _erasing_keys(self, places: Sequence[Place]) -> bytes:
         """Return the keys that delete the pending line; none if there is no pending line, or a program reads single keys."""
@@ -1127,7 +1127,7 @@ class Authorization:
 
     def _is_filled_in(self) -> bool:
         """Return whether the shell has inserted text after the prompt (`print -z` of zsh, a line that was put aside)."""
-        line, learned = self._terminal.last_line(), self._terminal.prompt.learned
+        line, learned = self._terminal.last_line(), self._terminal.learned_prompt
         return bool(learned and learned.strip() and line.startswith(learned) and line[len(learned) :].strip())
 
     @property
@@ -1158,7 +1158,7 @@ class Authorization:
 
     def _shown_lines(self, screen: ScreenSnapshot, key: bytes, places: Sequence[Place]) -> list[str]:
         """Return the readings of the line at the cursor. If they are what was typed, the pending line is known again."""
-        prompt = self._terminal.prompt.learned
+        prompt = self._terminal.learned_prompt
         top = self._location.top_row(screen)
         if top is None and places[0].where != "program":
             return []
@@ -1190,7 +1190,7 @@ class Authorization:
         typed = self._line.typed
         if typed is None:
             text = filled.decode("latin-1")
-            shown = text_after(self._terminal.prompt.learned or "", screen.rows[screen.cursor[0]])
+            shown = text_after(self._terminal.learned_prompt or "", screen.rows[screen.cursor[0]])
             is_shown = shown is not None and shown.startswith(text.rstrip())
             return readings if text.isascii() and text.isprintable() and is_shown else []
         whole = (filled.decode("utf-8", "surrogateescape") + typed).strip()

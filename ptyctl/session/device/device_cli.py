@@ -55,6 +55,7 @@ class DeviceCli:
         self.platform = platform
         self.graph = ModeGraph(platform)
         self._terminal = terminal
+        self._stream = terminal.stream
         self._profile = platform.profile
         self._credentials = credentials
         self._guard = PromptGuard(terminal, platform.profile)
@@ -64,11 +65,11 @@ class DeviceCli:
     @property
     def closed(self) -> bool:
         """Whether the far end has closed the connection."""
-        return self._terminal.stream.ended is not None
+        return self._stream.ended is not None
 
     def shown(self, raw_end: int | None = None) -> ShownPrompt | None:
         """The prompt at the end of the output, or at a raw offset."""
-        stream = self._terminal.stream
+        stream = self._stream
         return self._profile.shown_prompt(lines_before(stream, stream.raw_size if raw_end is None else raw_end))
 
     def can_answer(self, dialog: Sequence[QuestionAnswer]) -> bool:
@@ -95,7 +96,7 @@ class DeviceCli:
         Raises:
             PtyctlError: REMOTE_CLOSED.
         """
-        if not self._terminal.unfinished_line.empty:
+        if self._terminal.has_unfinished_line:
             await self._guard.clear_device_line()
         self._renames, self._target = may_rename(line), target
         exchange = Exchange(self._terminal)
@@ -177,7 +178,7 @@ class DeviceCli:
         return None
 
     def _at_known_prompt(self) -> bool:
-        return self._terminal.last_line() == self._terminal.prompt.learned
+        return self._terminal.last_line() == self._terminal.learned_prompt
 
     def _without_buried_prompt(self, lines: list[str]) -> list[str]:
         """The output without an earlier prompt that log lines had pushed away."""
@@ -196,7 +197,7 @@ class DeviceCli:
     async def _end(self, exchange: Exchange, dialog: Sequence[QuestionAnswer], silence_s: float) -> OutputEnd:
         """Wait for the end of the output, and learn a prompt; "unknown" means silence. Enter shows a buried prompt again."""
         requested_at = -1
-        stream = self._terminal.stream
+        stream = self._stream
 
         def look() -> tuple[OutputEnd, float]:
             end = classify(exchange.new_lines(), self._profile, [answer.match for answer in dialog])
@@ -209,11 +210,11 @@ class DeviceCli:
 
         while (end := await exchange.settled(look)) is not None:
             if end.kind == "prompt":
-                self._terminal.prompt.learn(self._terminal.last_line())
+                self._terminal.learn_prompt(self._terminal.last_line())
             if end.kind != "buried_prompt":
                 return end
             requested_at = stream.raw_size
-            if not self._terminal.unfinished_line.empty:
+            if self._terminal.has_unfinished_line:
                 await self._guard.clear_device_line()
             await exchange.press_enter()
         why = stream.ended.message if stream.ended is not None else ""
@@ -228,7 +229,7 @@ class DeviceCli:
 
     def _host_expected(self, shown: ShownPrompt) -> bool:
         """Whether a prompt may follow the command: it has the known host name, or the command may change that."""
-        return self._renames or shown.mode == self._target or self._terminal.prompt.of_known_host(shown.prompt)
+        return self._renames or shown.mode == self._target or self._terminal.of_known_host(shown.prompt)
 
     def _follows_echo(self, exchange: Exchange, end: OutputEnd) -> bool:
         """Whether the prompt shown before, or a question of the dialogue, is directly below the complete echo."""

@@ -42,7 +42,7 @@ class Exchange:
 
     def __init__(self, terminal: TerminalState) -> None:
         self.pager = AnsweredPager(terminal)
-        self._terminal, self._stream = terminal, terminal.stream
+        self._terminal, self._stream, self._gate = terminal, terminal.stream, terminal.gate
         self._begin = self._typed = terminal.stream.incarnation_raw
         self._typed_at = terminal.now()
         self._first_new_line = 0
@@ -68,9 +68,9 @@ class Exchange:
     async def _send(self, text: str, enter: bool, secret: bool) -> None:
         writer = SYSTEM_SECRET if secret else SYSTEM
         if enter:
-            await self._terminal.gate.type(text + "\n", writer)
+            await self._gate.type(text + "\n", writer)
         else:
-            await self._terminal.gate.write(text.encode(), writer)
+            await self._gate.write(text.encode(), writer)
         self._typed_at = self._terminal.now()
 
     @property
@@ -135,7 +135,7 @@ def prompt_stay_s(prompt: Prompt, line: str, settle_s: float, *, any_host: bool)
 
 def text_behind_prompt(terminal: TerminalState, profile: DeviceProfile, line: str) -> str:
     """Return the text behind the prompt in the current line; empty if there is none, and for a log line."""
-    learned, text = terminal.prompt.learned, ""
+    learned, text = terminal.learned_prompt, ""
     if line == learned or profile.asks(line) or profile.pager(line) is not None or profile.is_prompt(line):
         return ""
     if learned and learned.strip() and line.startswith(learned):

@@ -114,7 +114,7 @@ class PromptGuard:
             PtyctlError: BUSY if no prompt is shown before the deadline, or if text is left.
         """
         stream, terminal, typed = self._stream, self._terminal, self._typed
-        entered_raw, learned = typed.entered_raw, terminal.prompt.learned or ""
+        entered_raw, learned = typed.entered_raw, terminal.learned_prompt or ""
 
         def prompt_before_text(line: str) -> str:
             if learned.strip() and line.startswith(learned):
@@ -261,7 +261,7 @@ class PromptGuard:
                 await self._wait_until(lambda: stream.raw_size > typed.raw, ANSWER_WAIT_S, SETTLE_S)
         if not terminal.expects_prompt and not typed.empty:
             raise self.refusal("half_typed")  # without a terminal nothing can delete it
-        line, learned = terminal.last_line(), terminal.prompt.learned
+        line, learned = terminal.last_line(), terminal.learned_prompt
         returned = has_marks and stream.shell_returned_raw >= typed.entered_raw
         inputs = typed.inputs
         if typed.empty and typed.interrupted and has_marks and await self._left_line(typed.entered_raw):
@@ -315,7 +315,7 @@ class PromptGuard:
         """
         terminal, typed = self._terminal, self._typed
         for _ in range(_MAX_LINES_PUT_ASIDE):
-            learned = self._left_part(terminal.prompt.learned or "")
+            learned = self._left_part(terminal.learned_prompt or "")
             if not learned.strip() or self._left_part(terminal.last_line()).rstrip() == learned.rstrip():
                 return
             if not await self._wait_until(self._zsh_reads, CLEAR_WAIT_S, ANSWER_S):
@@ -356,7 +356,7 @@ class PromptGuard:
 
     def _shows_empty_prompt(self) -> bool:
         """Return whether a zsh of this machine waits for a key, and shows the learned prompt without text."""
-        terminal, learned = self._terminal, self._terminal.prompt.learned or ""
+        terminal, learned = self._terminal, self._terminal.learned_prompt or ""
         waits = terminal.shell_in_foreground() is True and terminal.input_is_read() is True and terminal.line_editor_active()
         return waits and bool(learned.strip()) and terminal.last_line() == learned
 
@@ -371,7 +371,7 @@ class PromptGuard:
         The first row of a prompt of two rows ends so too, but then the last line is the learned prompt, or one line was typed.
         """
         stream = self._stream
-        if self._typed.lines < 2 or line == self._terminal.prompt.learned:
+        if self._typed.lines < 2 or line == self._terminal.learned_prompt:
             return False
         return b"\n" in stream.read_raw(stream.shell_returned_raw, stream.raw_size)
 
@@ -396,7 +396,7 @@ class PromptGuard:
 
     def _refuse_program(self, line: str, is_known: bool) -> None:
         """Raise BUSY if a shell without marks is not known to read the line. For `is_known` see `clear_shell_line`."""
-        terminal, typed, learned = self._terminal, self._typed, self._terminal.prompt.learned
+        terminal, typed, learned = self._terminal, self._typed, self._terminal.learned_prompt
         self._refuse_at("editor")
         foreground = terminal.shell_in_foreground()
         if foreground is not False:
@@ -405,10 +405,10 @@ class PromptGuard:
             # the prompt may follow text that was typed before it, and the line editor shows that text again
             lines = (line.__contains__ if reads else line.startswith, line.endswith, began_at.endswith)
             at_prompt = bool(learned and learned.strip() and any(has(learned) for has in lines))
-            if at_prompt or (not typed.empty and terminal.prompt.match(began_at, self._profile) is not None):
+            if at_prompt or (not typed.empty and terminal.is_prompt(began_at, self._profile)):
                 return
             before_text = line[: max(len(line) - typed.characters, 0)]  # a prompt that was shown after the text was typed
-            if not (typed.empty or typed.keys) and terminal.prompt.match(before_text, self._profile) is not None:
+            if not (typed.empty or typed.keys) and terminal.is_prompt(before_text, self._profile):
                 self._refuse_at("pager", "question")  # without echo, the removed end is not the text
                 return
             if reads and is_continuation(line, learned):
@@ -482,7 +482,7 @@ class PromptGuard:
             line = terminal.last_line()
             if marked() and is_fish:
                 is_new = stream.line_feeds > line_feeds
-                is_empty = is_new or line == terminal.prompt.learned or is_last
+                is_empty = is_new or line == terminal.learned_prompt or is_last
                 has_reacted = is_new or wakeups != terminal.wakeups()
                 return is_empty and has_reacted and not self._at_work(marked) and terminal.line_editor_active()
             if marked():
@@ -515,7 +515,7 @@ class PromptGuard:
     # Both
 
     def _refuse_at(self, *reasons: Reason) -> None:
-        line, learned = self._terminal.last_line(), self._terminal.prompt.learned
+        line, learned = self._terminal.last_line(), self._terminal.learned_prompt
         at_prompt = learned and learned.strip() and line.startswith(learned)
         for reason in reasons:
             if (reason == "editor" or not at_prompt) and self._shows(reason, line):
@@ -528,7 +528,7 @@ class PromptGuard:
             return self._profile.pager(line) is not None
         if reason == "question":
             return self._profile.asks(line)
-        return is_continuation(line, self._terminal.prompt.learned) or self._text_requested()
+        return is_continuation(line, self._terminal.learned_prompt) or self._text_requested()
 
     def _in_full_screen_program(self) -> bool:
         """Whether the alternate screen is shown; not by a shell in the foreground, whose program was killed on it."""
@@ -555,7 +555,7 @@ class PromptGuard:
     def _prompt_since(self, raw: int) -> bool:
         """Whether a prompt alone in its line, which log lines follow, was shown since this raw offset."""
         lines = rendered(self._stream, raw, self._stream.raw_size).split("\n")
-        return any(self._terminal.prompt.match(line, self._profile) is not None for line in lines)
+        return any(self._terminal.is_prompt(line, self._profile) for line in lines)
 
     async def _press_silently(self) -> None:
         """Press the key that clears the line, where none is expected: it has no effect on an empty line."""
@@ -580,7 +580,7 @@ class PromptGuard:
 
         def gone() -> bool:
             shown = terminal.last_line().rstrip()
-            at_prompt = not line or shown == prompt or terminal.prompt.match(shown, self._profile) is not None
+            at_prompt = not line or shown == prompt or terminal.is_prompt(shown, self._profile)
             return at_prompt and (stream.raw_size > begin or not hidden)
 
         if not await self._wait_until(gone, CLEAR_WAIT_S, ANSWER_S):

@@ -58,7 +58,7 @@ async def wait_for_prompt(
         shown_again = line_before.strip() and line == line_before and stream.line_feeds > line_feeds
         if certainty in ("regex", "other_host") or (not profile.asks(line) and (certainty == "editor" or shown_again)):
             if terminal.now() >= due:
-                terminal.prompt.learn(line)
+                terminal.learn_prompt(line)
                 return found()
         elif profile.asks(line):
             return False

@@ -42,7 +42,7 @@ class TypedLine:
         self._line, self._only_line = line, only_line
         self.pager = AnsweredPager(terminal)
         self.renames = may_rename(line)
-        self._terminal, self._profile = terminal, profile
+        self._terminal, self._stream, self._profile = terminal, terminal.stream, profile
         self._prompt = terminal.last_line()
         self._spool, self._spool_held = stream.spool_end, stream.normaliser.held
         self._line_feeds = stream.line_feeds
@@ -60,7 +60,7 @@ class TypedLine:
 
     def receive(self) -> bool:
         """Look for the end of the echo; whether anything was received since the last call."""
-        stream = self._terminal.stream
+        stream = self._stream
         if self._received == stream.raw_size:
             return False
         self._received = stream.raw_size
@@ -72,7 +72,7 @@ class TypedLine:
         return True
 
     def _find_echo_end(self) -> None:
-        stream = self._terminal.stream
+        stream = self._stream
         data = stream.read_raw(self.raw, min(self.raw + _ECHO_BYTES, stream.raw_size))
         echoed = data.startswith(self._line.encode())
         log = 0 if echoed else self._log_size(data)  # log lines have pushed the prompt away while the line was typed
@@ -99,7 +99,7 @@ class TypedLine:
         prompt = self._terminal.prompt
         if line == prompt.learned:
             return line
-        if not self._terminal.unfinished_line.empty and self._names_device(line):
+        if self._terminal.has_unfinished_line and self._names_device(line):
             line = line.removesuffix(text_behind_prompt(self._terminal, self._profile, line))
         before = "" if self.renames else prompt.text_before(line)
         return line[len(before) :]
@@ -109,7 +109,7 @@ class TypedLine:
 
         Never true if this is the only line: then any output may look so.
         """
-        stream = self._terminal.stream
+        stream = self._stream
         if self._only_line or self.output is None or not self._prompt.strip() or stream.raw_size - self.output > _ANSWER_BYTES:
             return False
         between = stream.read_raw(self.output, stream.raw_size).rpartition(b"\n")[0].split(b"\n")
@@ -125,8 +125,8 @@ class TypedLine:
         """The raw offset where the prompt at the end begins, including the line above that belongs to it."""
         if self._end_mark is not None:
             return self._end_mark
-        line, raw_line = self._terminal.last_line(), self._terminal.stream.last_raw_line()
-        end = self._terminal.stream.raw_size - len(raw_line)
+        line, raw_line = self._terminal.last_line(), self._stream.last_raw_line()
+        end = self._stream.raw_size - len(raw_line)
         prompt = self.possible_prompt(line)
         if len(prompt) < len(line) and line.endswith(prompt):
             return end + max(raw_line.rfind(prompt.encode()), 0)
@@ -144,7 +144,7 @@ class TypedLine:
 
     def _follow_erased_prompts(self) -> None:
         """Examine the received lines, each once: a flood of log lines may take any number of bytes."""
-        stream = self._terminal.stream
+        stream = self._stream
         begin = self._followed = max(self._followed, self.output or 0)
         data = stream.read_raw(begin, stream.raw_size)
         if self._erased_prompt is None:
@@ -188,7 +188,7 @@ class TypedLine:
 
     def _prompt_before_log(self) -> int | None:
         prompt = self._terminal.prompt
-        found = skip_log_lines(self._lines_back(self._terminal.stream.raw_size), self._profile)
+        found = skip_log_lines(self._lines_back(self._stream.raw_size), self._profile)
         if found is None:
             return None
         begin, text, has_log = found
@@ -207,7 +207,7 @@ class TypedLine:
     def _lines_back(self, end: int) -> Iterator[tuple[int, str]]:
         """The lines of the output before a raw offset, last first: where each begins, and its text."""
         begin = max(self.output or self.raw, end - _ECHO_BYTES)
-        data = self._terminal.stream.read_raw(begin, end)
+        data = self._stream.read_raw(begin, end)
         if data.endswith(b"\n"):
             data, end = data[:-1], end - 1
         while data:
@@ -226,7 +226,7 @@ class FreeText:
     """
 
     def __init__(self, terminal: TerminalState, profile: DeviceProfile) -> None:
-        self._terminal, self._profile = terminal, profile
+        self._terminal, self._stream, self._profile = terminal, terminal.stream, profile
         self._terminator = ""
         self.request: str | None = None
 
@@ -245,7 +245,7 @@ class FreeText:
     def find_request(self, typed: TypedLine) -> bool:
         """Whether the device reads text: the line above the empty one with the cursor may ask for it."""
         if self.request is None and self._at_empty_line(typed):
-            stream = self._terminal.stream
+            stream = self._stream
             data = stream.read_raw(max(typed.output or 0, stream.raw_size - _REQUEST_BYTES), stream.raw_size)
             above = data.rstrip().rpartition(b"\n")[2]
             request = render_line(above.rstrip(b"\r"))

@@ -147,31 +147,32 @@ class OutputStream(Receiver):
         self._output_handlers: tuple[OutputHandler, ...] = ()
         self._publisher = Publisher()
         self.wait, self.notify_waiters, self.subscribe = self.signal.wait, self.signal.notify, self._publisher.subscribe
-        self.read_raw, self.read_spool_file = self.transcript.raw.read, self.transcript.read_spool
-        self.holds_raw = self.transcript.raw.holds
+        self._raw = self.transcript.raw
+        self.read_raw, self.read_spool_file = self._raw.read, self.transcript.read_spool
+        self.holds_raw = self._raw.holds
         self.disk_bytes = self.transcript.disk_bytes
-        self.get_buffer = self.transcript.raw.get_buffer  # type: ignore[method-assign]  # avoids a call per read
+        self.get_buffer = self._raw.get_buffer  # type: ignore[method-assign]  # avoids a call per read
 
     # Offsets and content
 
     @property
     def raw_kept(self) -> int:
         """Number of raw bytes on disk."""
-        return self.transcript.raw.persisted_size
+        return self._raw.persisted_size
 
     @property
     def persisting(self) -> bool:
         """Whether received bytes still reach the disk."""
-        return self.transcript.raw.persisting
+        return self._raw.persisting
 
     @property
     def raw_path(self) -> Path:
         """The file output.raw."""
-        return self.transcript.raw.path
+        return self._raw.path
 
     def raw_size_on_disk(self) -> int:
         """Return the size of output.raw now, including preallocated room; 0 if it was removed."""
-        return self.transcript.raw.size_on_disk()
+        return self._raw.size_on_disk()
 
     @property
     def spool_start(self) -> int:
@@ -263,9 +264,9 @@ class OutputStream(Receiver):
 
     def last_raw_line(self) -> bytes:
         """Return the raw bytes after the last line feed."""
-        last = self.transcript.raw.last_received
+        last = self._raw.last_received
         if b"\n" not in last:
-            last = self.read_raw(max(self.raw_size - LINE_BYTES, self.transcript.raw.readable_from()), self.raw_size)
+            last = self.read_raw(max(self.raw_size - LINE_BYTES, self._raw.readable_from()), self.raw_size)
         return last[last.rfind(b"\n") + 1 :][-LINE_BYTES:]
 
     def next_counter(self, nonce: str) -> int:
@@ -312,7 +313,7 @@ class OutputStream(Receiver):
 
     def resized(self, cols: int, rows: int) -> None:
         """Record the terminal's new size."""
-        self.widths.add(self.transcript.raw.size, cols)
+        self.widths.add(self._raw.size, cols)
         self.transcript.note("resize", int(time.time() * 1000), cols=cols, rows=rows)
         self.signal.notify()
 
@@ -353,7 +354,7 @@ class OutputStream(Receiver):
             self._cancel_hold_timer()
             self._receive(self._masking.clear())
             self._masked = False
-            self.get_buffer = self.transcript.raw.get_buffer  # type: ignore[method-assign]
+            self.get_buffer = self._raw.get_buffer  # type: ignore[method-assign]
 
     def _cancel_hold_timer(self) -> None:
         if self._hold_timer is not None:
@@ -364,7 +365,7 @@ class OutputStream(Receiver):
 
     def get_buffer(self) -> memoryview:
         """Return the file's mapped buffer, or memory while secrets are masked: an unmasked secret must not reach the disk."""
-        return memoryview(_UNMASKED) if self._masked else self.transcript.raw.get_buffer()
+        return memoryview(_UNMASKED) if self._masked else self._raw.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
         if not self._masked:
@@ -397,15 +398,15 @@ class OutputStream(Receiver):
         """Receive bytes that are not in the file's own buffer yet."""
         rest = memoryview(data)
         while rest:
-            buffer = self.transcript.raw.get_buffer()
+            buffer = self._raw.get_buffer()
             size = min(len(buffer), len(rest))
             buffer[:size] = rest[:size]
             self._received(size)
             rest = rest[size:]
 
     def _received(self, nbytes: int) -> None:
-        data, begin = self.transcript.raw.take(nbytes), self.raw_size
-        if not self.transcript.raw.persisting:
+        data, begin = self._raw.take(nbytes), self.raw_size
+        if not self._raw.persisting:
             self._publisher.publish(OutputNotPersisted(data))
         self.last_data = self._loop.time()
         self.transcript.received(begin, self.spool_end, int(time.time() * 1000))

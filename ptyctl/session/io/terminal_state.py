@@ -74,6 +74,42 @@ class TerminalState:
         """Return what was typed since the last Enter."""
         return self.gate.unfinished_line
 
+    @property
+    def has_unfinished_line(self) -> bool:
+        """Return whether something was typed since the last Enter."""
+        return not self.unfinished_line.empty
+
+    @property
+    def line_untouched(self) -> bool:
+        """Return whether neither users nor the shell have put anything into the line; see `UnfinishedLine.untouched`."""
+        return self.unfinished_line.untouched
+
+    @property
+    def entered_raw(self) -> int:
+        """Return the raw offset when a user last ended a line; see `UnfinishedLine`."""
+        return self.unfinished_line.entered_raw
+
+    @property
+    def learned_prompt(self) -> str | None:
+        """Return the prompt's line as it was shown last; None until one was seen."""
+        return self.prompt.learned
+
+    def learn_prompt(self, line: str) -> None:
+        """Take a line as the prompt."""
+        self.prompt.learn(line)
+
+    def forget_prompt(self) -> None:
+        """Forget the prompt: another program is in the foreground."""
+        self.prompt.forget()
+
+    def is_prompt(self, line: str, profile: DeviceProfile) -> bool:
+        """Return whether a line is the prompt, or looks like one."""
+        return self.prompt.match(line, profile) is not None
+
+    def of_known_host(self, prompt: str) -> bool:
+        """Return whether a prompt has the host name of the learned one, or that one has none."""
+        return self.prompt.of_known_host(prompt)
+
     def last_line(self) -> str:
         """Return the line of the cursor as far as it was printed.
 

@@ -55,7 +55,7 @@ class MarkerStrategy(ShellStrategy):
         quiet_s = self._quiet_s()
         if self._ascii_marks is not None:
             self._ascii_marks.check(run, self._terminal)
-        if self._terminal.stream.ended is not None:
+        if self._stream.ended is not None:
             finish_run(self._terminal, run, "eof")
         elif self._prompt_without_mark(run, quiet_s):
             self.defined = False
@@ -104,7 +104,7 @@ class MarkerStrategy(ShellStrategy):
         if not run.interrupted:
             return self._at_unmarked_prompt(run, quiet_s, begun=True)
         terminal = self._terminal
-        at_prompt = terminal.prompt.match(terminal.last_line(), run.profile) is not None
+        at_prompt = terminal.is_prompt(terminal.last_line(), run.profile)
         return at_prompt and quiet_s >= SETTLE_S
 
 

@@ -34,7 +34,7 @@ class MarksStrategy(ShellStrategy):
 
     async def type(self, run: Run, writer: Writer) -> None:
         command, dialect = self._begin(run, self._marker.dialect), self._marker.dialect
-        editing = BRACKETED_PASTE in self._terminal.stream.terminal_modes
+        editing = BRACKETED_PASTE in self._stream.terminal_modes
         if not editing or dialect == "fish" or not is_typable(command):  # fish sends no mark for a command it refuses
             # the hooks choose the words; the blank keeps the line out of the history, if configured
             evaluate = None if dialect == "fish" else f"${{{FUNCTION}:-eval}}"
@@ -43,7 +43,7 @@ class MarksStrategy(ShellStrategy):
 
     def check(self, run: Run) -> None:
         quiet_s = self._quiet_s()
-        if self._terminal.stream.ended is not None:
+        if self._stream.ended is not None:
             finish_run(self._terminal, run, "eof")
         elif self._at_unmarked_prompt(run, quiet_s, begun=run.raw_begin is not None, ended=self._end is not None):
             self.marks_lost = True

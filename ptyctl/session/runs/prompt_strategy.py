@@ -43,12 +43,12 @@ class PromptStrategy(CompletionStrategy):
         self._idle_s = idle_s
 
     async def type(self, run: Run, writer: Writer) -> None:
-        run.typing_on_device(self._terminal.stream.raw_size, self._terminal.stream.spool_end, self._terminal.last_line())
+        run.typing_on_device(self._stream.raw_size, self._stream.spool_end, self._terminal.last_line())
         self._text = FreeText(self._terminal, run.profile)
         await self._type_next(run, writer)
 
     async def _type_next(self, run: Run, writer: Writer) -> None:
-        if not self._terminal.unfinished_line.empty and self._text.request is None:
+        if self._terminal.has_unfinished_line and self._text.request is None:
             await PromptGuard(self._terminal, run.profile).clear_device_line()
         line = self._lines[self._number]
         self._number += 1
@@ -89,7 +89,7 @@ class PromptStrategy(CompletionStrategy):
         typed = self._typed
         if typed.output is not None and typed.spool_output is not None and run.spool_begin is None:
             run.device_output_began(typed.spool_output, typed.output if len(self._lines) == 1 else None)
-            self._terminal.stream.notify_waiters()  # for callers that wait for the output to begin
+            self._stream.notify_waiters()  # for callers that wait for the output to begin
 
     def _act(self, run: Run, state: OutputState, line: str) -> Typing | None:
         """What to type now that the state has settled."""
@@ -106,7 +106,7 @@ class PromptStrategy(CompletionStrategy):
         if state == "maybe_question" or self._text.request or run.profile.asks(line):
             run.asked(Question(self._text.request or line, certain=state != "maybe_question"))
             terminal.stream.notify_waiters()
-        elif terminal.unfinished_line.empty and typed.find_buried_prompt():
+        elif not terminal.has_unfinished_line and typed.find_buried_prompt():
             return terminal.gate.type("\n", SYSTEM)
         return self.check(run)
 
@@ -117,7 +117,7 @@ class PromptStrategy(CompletionStrategy):
         end, stream = typed.output_end(), self._terminal.stream
         prompt = typed.possible_prompt(last_line)
         behind = b"" if last_line.endswith(prompt) else stream.last_line().partition(prompt.encode())[2]  # a user's next line
-        self._terminal.prompt.learn(prompt)
+        self._terminal.learn_prompt(prompt)
         spool_end, output_end = stream.spool_end - len(behind), stream.spool_offset(end)
         ends = partial(finish_run, self._terminal, run, "prompt", raw_end=end, spool_end=spool_end, output_end=output_end)
         if run.request is None or run.request.lines is None:
@@ -146,7 +146,7 @@ class PromptStrategy(CompletionStrategy):
         """None if there is nothing to do about it."""
         typed = self._typed
         if typed.output is not None:  # before that the cursor may be in the command's line, where a repaint shows the prompt
-            end = classify_line(typed.possible_prompt(line), run.profile, self._terminal.prompt.learned)
+            end = classify_line(typed.possible_prompt(line), run.profile, self._terminal.learned_prompt)
             if end.kind == "prompt" or (self._terminal.line_editor_began() and not run.profile.asks(line)):
                 return "prompt"
             if end.kind == "pager" and typed.pager.erased:

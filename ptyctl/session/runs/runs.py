@@ -137,7 +137,7 @@ class Runs:
         if judge_ahead is not None:
             await judge_ahead(text, writer)
             fence = self._terminal.gate.check(writer)  # the lock may have changed meanwhile
-        if self.current is not None or self._reserved_for or not self._terminal.unfinished_line.untouched:
+        if self.current is not None or self._reserved_for or not self._terminal.line_untouched:
             await self._wait_until_free()
             if judge_ahead is not None:  # it may go to another place now
                 await judge_ahead(text, writer)
@@ -392,7 +392,7 @@ class Runs:
         """Return the command as the screen shows it after the prompt, if the shell does not report it."""
         text = render(self._stream.read_raw(self._prompt_raw_end, raw_begin), self._terminal.width()).strip("\n")
         lines = text.split("\n")
-        prompt = self._prompt_line or self._terminal.prompt.learned or ""
+        prompt = self._prompt_line or self._terminal.learned_prompt or ""
         first = next((at for at in reversed(range(len(lines))) if lines[at].startswith(prompt)), 0)
         more = [line.removeprefix(_CONTINUATION_PROMPT) for line in lines[first + 1 :]]
         return "\n".join([lines[first].removeprefix(prompt), *more])
@@ -458,7 +458,7 @@ class Runs:
         Raises:
             PtyctlError: BUSY, naming what occupies the terminal.
         """
-        if not self._terminal.unfinished_line.untouched:
+        if not self._terminal.line_untouched:
             if self.current is None and self._selector.has_marks:  # a line that it has read may begin to run then
                 await PromptGuard(self._terminal, UNKNOWN_DEVICE).shell_has_read(lambda: self._selector.has_marks)
             await self._wait_for_entered_line(self._terminal.now() + BUSY_GRACE_S)
@@ -478,7 +478,7 @@ class Runs:
         terminal, stream = self._terminal, self._stream
         while self.current is None and self._selector.has_marks and terminal.now() < deadline:
             due = deadline
-            if stream.shell_returned_raw >= terminal.unfinished_line.entered_raw:
+            if stream.shell_returned_raw >= terminal.entered_raw:
                 due = stream.last_data + ANSWER_S
                 if terminal.now() >= due and await terminal.nothing_more():
                     return

@@ -54,6 +54,7 @@ class CompletionStrategy:
     def __init__(self, terminal: TerminalState) -> None:
         self.next_check: float | None = None
         self._terminal = terminal
+        self._stream = terminal.stream
 
     async def type(self, run: Run, writer: Writer) -> None:
         """Type the command."""
@@ -90,7 +91,7 @@ class ShellStrategy(CompletionStrategy):
         A long one in fish is read from a file. `dialect` is None if the shell cannot read this process's files: it is another
         user's, or on another machine.
         """
-        stream = self._terminal.stream
+        stream = self._stream
         run.typing(stream.raw_size, stream.spool_end, self._terminal.last_line())
         self._line_feeds, self._typed_at = stream.line_feeds, self._terminal.now()
         self._line_editor = self._terminal.line_editor_active()
@@ -101,7 +102,7 @@ class ShellStrategy(CompletionStrategy):
 
     def _quiet_s(self) -> float:
         """Return the time since the last byte, or since the command was typed."""
-        return self._terminal.now() - max(self._terminal.stream.last_data, self._typed_at)
+        return self._terminal.now() - max(self._stream.last_data, self._typed_at)
 
     def _at_unmarked_prompt(self, run: Run, quiet_s: float, *, begun: bool, ended: bool = False) -> bool:
         """Return whether the end of the output is a prompt that ends the run.
@@ -148,7 +149,7 @@ class ShellStrategy(CompletionStrategy):
         if run.raw_begin is None or not line.strip():
             return False
         mark = ESC + b"]" + OSC_NUMBER
-        before_begin = self._terminal.stream.read_raw(max(run.raw_begin - LINE_BYTES, 0), run.raw_begin).rpartition(mark)[0]
+        before_begin = self._stream.read_raw(max(run.raw_begin - LINE_BYTES, 0), run.raw_begin).rpartition(mark)[0]
         shown = render(before_begin[max(before_begin.rfind(mark), 0) :], self._terminal.width())
         return any(before.startswith(line) for before in shown.split("\n"))
 

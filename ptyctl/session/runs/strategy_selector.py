@@ -77,6 +77,7 @@ class StrategySelector:
         self.shell_nonce = ""
         self._nonce = ""
         self._terminal = terminal
+        self._stream = terminal.stream
         self._program = program
         self._named = shell
         self._may_probe = probe_shell
@@ -103,7 +104,7 @@ class StrategySelector:
         self._hooks_removed = self._entered_in_fish = self._line_runs_in_shell = False
         self.shell = self._installed_in = self._shell_program = None
         self._defined_marker = None
-        self._terminal.prompt.forget()
+        self._terminal.forget_prompt()
 
     def set_may_probe(self, may_probe: bool) -> None:
         """Set whether an unknown terminal may be probed for a shell."""
@@ -117,7 +118,7 @@ class StrategySelector:
     @property
     def has_marks(self) -> bool:
         """Whether the shell in the foreground sends marks."""
-        return self._integrated and not self._marks_lost and self._terminal.stream.prompts.count > 0
+        return self._integrated and not self._marks_lost and self._stream.prompts.count > 0
 
     def prompt_mark_received(self) -> None:
         """A shell with marks is in the foreground: the state of another one does not apply to it."""
@@ -181,7 +182,7 @@ class StrategySelector:
         if not found:
             self._check_may_type_without_prompt(run, guard)
             if local and terminal.last_line().strip():  # it is the prompt if it is shown again after the command
-                terminal.prompt.learn(terminal.last_line())
+                terminal.learn_prompt(terminal.last_line())
         idle_ms = request.until_idle_ms if request is not None else None
         idle_s = idle_ms / 1000 if idle_ms is not None else None if found else self._idle_s
         return PromptStrategy(terminal, run.command.split("\n"), idle_s)
@@ -197,7 +198,7 @@ class StrategySelector:
             self._without_prompt = False
         elif reason == "idle":
             if self._program is not None:
-                self._terminal.prompt.forget()
+                self._terminal.forget_prompt()
             if not self._without_prompt:
                 self._without_prompt = True
                 self._notify(NO_PROMPT.format(self._idle_s))
@@ -213,7 +214,7 @@ class StrategySelector:
         line = terminal.last_line()
         if QUESTION.matches(line):
             raise guard.refusal("question")
-        has_prompt = terminal.prompt.learned is not None and not self._without_prompt
+        has_prompt = terminal.learned_prompt is not None and not self._without_prompt
         if has_prompt or self._program is None or run.profile.may_ask(line):
             guard.refuse_users_question()
         end_given = request is not None and (request.until_idle_ms is not None or request.until_regex is not None)
@@ -239,9 +240,9 @@ class StrategySelector:
                 self._shell_program = self._terminal.foreground_program()
                 self._defined_marker = self.shell.marker if self.shell.defined else None
             await self._clear_shell_line(run)
-        elif self._terminal.unfinished_line.empty:
+        elif not self._terminal.has_unfinished_line:
             await self._wait_for_next_prompt(run)
-        if self._is_unmarked_zsh() and self._terminal.unfinished_line.untouched:
+        if self._is_unmarked_zsh() and self._terminal.line_untouched:
             await PromptGuard(self._terminal, run.profile).clear_text_of_unmarked_zsh()
         shell = self.shell or ProbedShell(None, "no prompt was shown at which to look for a POSIX shell")
         if enabled is True and shell.marker is None:
@@ -260,7 +261,7 @@ class StrategySelector:
 
     async def _clear_shell_line(self, run: Run) -> None:
         """Clear the line of a known shell if it may have text. Raises PtyctlError BUSY."""
-        may_have_text = not self._terminal.unfinished_line.untouched or self._terminal.stream.line_follows
+        may_have_text = not self._terminal.line_untouched or self._stream.line_follows
         if may_have_text and self._shell_reads():
             guard, is_known = PromptGuard(self._terminal, run.profile), self._defined_marker is not None
             await guard.clear_shell_line(lambda: self.has_marks, is_known=is_known)
@@ -268,7 +269,7 @@ class StrategySelector:
     def _notice_another_shell(self) -> None:
         """Forget an unmarked shell if another program is in the foreground; without that knowledge, after a user's line."""
         terminal, program = self._terminal, self._terminal.foreground_program()
-        entered = terminal.unfinished_line.entered_raw >= 0
+        entered = terminal.entered_raw >= 0
         if program != self._shell_program or (program is None and entered):
             marker = self.shell.marker if self.shell is not None and program is None else None
             self._line_runs_in_shell = marker is not None and terminal.expects_prompt
@@ -388,7 +389,7 @@ class StrategySelector:
         if not terminal.expects_prompt:
             return
         begin = now = terminal.now()
-        learned = terminal.prompt.learned
+        learned = terminal.learned_prompt
         while stream.ended is None and now < begin + NEXT_PROMPT_WAIT_S:
             if self.has_marks:
                 if BRACKETED_PASTE in stream.terminal_modes and (learned is not None or terminal.last_line()):

@@ -41,21 +41,21 @@ class LineLocation:
 
     def shows_prompt_since_enter(self) -> bool:
         """Return whether a prompt is shown since the last line was submitted: what is typed before is not edited yet."""
-        entered, stream = self._terminal.unfinished_line.entered_raw, self._stream
+        entered, stream = self._terminal.entered_raw, self._stream
         if entered < 0:
             return True
         if self._has_marks():
             return not self._is_running() and stream.shell_returned_raw >= entered and not stream.line_follows
         if self._is_device():
             return True
-        learned = self._terminal.prompt.learned or ""
+        learned = self._terminal.learned_prompt or ""
         shown = rendered(stream, max(entered, stream.raw_size - _SCREEN_BYTES), stream.raw_size).split("\n")
         return not learned.strip() or any(text_after(learned, line) is not None for line in shown)
 
     def top_row(self, screen: ScreenSnapshot) -> int | None:
         """Return the first row that may belong to the line at the cursor; None if it is not on the screen, or not known."""
         stream, row, returned = self._stream, screen.cursor[0], self._stream.shell_returned_raw
-        entered = max(stream.reader_changed_raw, self._terminal.unfinished_line.entered_raw)
+        entered = max(stream.reader_changed_raw, self._terminal.entered_raw)
         is_marked = returned == entered or (self._has_marks() and not self._is_running())
         begin = returned if is_marked else entered
         if begin < stream.incarnation_raw:
@@ -92,7 +92,7 @@ class LineLocation:
 
     def _begins_with_learned_prompt(self, screen: ScreenSnapshot, rows: Sequence[str]) -> bool:
         """Return whether the rows since the prompt mark begin with all rows of the learned prompt."""
-        learned, raw = self._terminal.prompt.learned, self._terminal.prompt.learned_raw
+        learned, raw = self._terminal.learned_prompt, self._terminal.prompt.learned_raw
         if learned is None or raw is None or raw[1] - raw[0] > PROMPT_BYTES:
             return False
         output = self._stream.read_raw(*raw)
