@@ -1,4 +1,9 @@
-"""Waits for the prompt of a terminal where no command was typed."""
+"""Waits for the prompt of a terminal where no command was typed.
+
+Any program may run there: a line that Enter shows again counts as a prompt, and so does any line in which a line editor reads.
+`DeviceCli` requests the prompt of a known device with Enter too, by other rules: only the platform's prompts count, pages are
+read or left, and log lines may follow the prompt.
+"""
 
 from __future__ import annotations
 
