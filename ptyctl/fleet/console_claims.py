@@ -82,6 +82,34 @@ class HeldClaim:
         """Whether this node may type on the console, or wait for its turn."""
         return not self.is_stopped and self.lease.deadline.allows(now)
 
+    def set_taking(self, is_taking: bool) -> None:
+        """Set whether it is not yet this node's turn to type."""
+        self.is_taking = is_taking
+
+    def inherit(self, lock: ClaimedLock | None) -> None:
+        """Record the lock of the previous owner's session."""
+        self.inherited = lock
+
+    def adopt(self, lease: HeldLease) -> None:
+        """Belong to a new lease of the node, which the stored claim names by now."""
+        self.lease = lease
+
+    def wrote(self, claim: Claim, revision: int) -> None:
+        """Record a value of this node that was stored."""
+        self.claim, self.revision = claim, revision
+
+    def follow(self, revision: int) -> None:
+        """Record the revision of a stored value of this node whose answer was not received."""
+        self.revision = revision
+
+    def stop(self) -> None:
+        """Let this node type no more under this claim."""
+        self.is_stopped = True
+
+    def lose(self, owner: Claim | None = None) -> None:
+        """End the claim for this node. `owner` is the claim of the new owner, if it is known."""
+        self.is_lost, self.lost_to = True, owner
+
     def check(self, now: float) -> None:
         """Check that this node may type on the console.
 
@@ -174,24 +202,24 @@ class ConsoleClaims:
                 await self._wait_for_earlier_owners(held, wait)
                 if held.claim.waiting:
                     await self._write_own(held, waiting=False)
-                held.is_taking = False
+                held.set_taking(False)
                 held.check(self._now())
             except BaseException:
-                held.is_taking = True
+                held.set_taking(True)
                 await self.release(held)
                 raise
         finally:
             self._taking[device_id] -= 1
             self._taking += Counter()  # without those at zero
         self._interrupted.pop(device_id, None)
-        held.inherited = self._inherited(before, session_id)
+        held.inherit(self._inherited(before, session_id))
         return held
 
     def _give_way(self, device_id: str) -> None:
         """End an earlier claim of this process on a console."""
         if (earlier := self._held.get(device_id)) is not None:
             self.stop(earlier)
-            earlier.is_lost = True
+            earlier.lose()
 
     async def _take(
         self,
@@ -348,18 +376,18 @@ class ConsoleClaims:
         self.stop(held)
         if held.is_lost:
             return
-        held.is_lost = True
+        held.lose()
         with suppress(ConflictError, PtyctlError):
             await self._write(held, node="", lease_id="", lock=None, handed_over=False)
 
     def lost_to(self, held: HeldClaim, owner: Claim) -> None:
         """Record the new owner of a console that was handed over: calls on its old session get SESSION_MOVED from now on."""
         self.stop(held)
-        held.is_lost, held.lost_to = True, replace(owner, handed_over=False)
+        held.lose(replace(owner, handed_over=False))
 
     def stop(self, held: HeldClaim) -> None:
         """Type nothing more under a claim."""
-        held.is_stopped = True
+        held.stop()
         if self._held.get(held.device_id) is held:
             del self._held[held.device_id]
 
@@ -403,15 +431,15 @@ class ConsoleClaims:
             while not (only_held and held.is_stopped):
                 claim = replace(held.claim, at=self._now(), **changes)
                 try:
-                    held.revision = await self._store(key, claim, held.revision)
+                    revision = await self._store(key, claim, held.revision)
                 except ConflictError:  # lost, or an earlier write was stored whose answer was not received
                     entry = await self._bucket.get(key)
                     stored = None if entry is None else decode_claim(key, entry)
                     if entry is None or stored is None or stored.claim_id != held.claim.claim_id:
                         raise
-                    held.revision = entry.revision
+                    held.follow(entry.revision)
                 else:
-                    held.claim = claim
+                    held.wrote(claim, revision)
                     return
 
     async def _write_own(self, held: HeldClaim, **changes: Any) -> None:
@@ -441,8 +469,7 @@ class ConsoleClaims:
         if held.is_lost:
             return
         self.stop(held)
-        held.is_lost = True
-        held.lost_to = None if claim is None or claim.is_released else claim
+        held.lose(None if claim is None or claim.is_released else claim)
         if not held.is_taking:  # otherwise the call that claims it reports it
             held.on_lost(held)
 
@@ -471,7 +498,7 @@ class ConsoleClaims:
                 _LOG.warning("a claim has not got the new lease yet", extra={"device_id": held.device_id, "why": error.message})
                 await asyncio.sleep(_RETRY_S)
             else:
-                held.lease = lease
+                held.adopt(lease)
                 return
 
     async def _check_repeatedly(self) -> None:

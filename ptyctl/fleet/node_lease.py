@@ -125,6 +125,10 @@ class HeldLease:
     revision: int
     deadline: WriteDeadline
 
+    def renewed(self, revision: int) -> None:
+        """Record a renewal that was stored."""
+        self.revision = revision
+
 
 class NodeLease:
     """Keeps a lease of one node in force. A lease that has ended is followed by a new one."""
@@ -260,13 +264,13 @@ class NodeLease:
         """Renew a lease, or end it; return the seconds until the next step. Raises PtyctlError IO_ERROR."""
         started, renewal = self._now(), self._new_renewal(held.lease_id)
         try:
-            held.revision = await self._bucket.update(self._key, renewal.encode(), held.revision)
+            held.renewed(await self._bucket.update(self._key, renewal.encode(), held.revision))
         except (ConflictError, PtyctlError) as error:
             stored = await self._stored()
             if stored is None or stored[0].lease_id != held.lease_id:
                 self._end()
                 return 0.0
-            held.revision = stored[1]
+            held.renewed(stored[1])
             if stored[0].attempt != renewal.attempt:  # that of an earlier attempt whose answer was lost, or of the last success
                 if isinstance(error, PtyctlError):
                     raise
