@@ -50,8 +50,8 @@ _ENV_SECRET = re.compile(r"env:(\w+)", re.ASCII)
 #: system call, of which a client's call takes several. With Python's default of 5 ms, each of them waits that long while the
 #: policy judges a long text: an `exec` of one delays a read in another session by 12.5 ms (p99), and by 6.6 ms with this value.
 SWITCH_INTERVAL_S = 0.0005
-#: How many collections of the middle generation precede a full one. With Python's default of 10, a full one after 160 opens that
-#: have failed stops the event loop for 30 to 60 ms; with this value, one after 40 for 10 ms. Frozen objects are not collected.
+#: How many collections of the middle generation precede a full one. With Python's default of 10, a full one after 160 opens
+#: that have failed stops the event loop for 30 to 60 ms; with this value, one after 40 for 10 ms.
 FULL_COLLECTION_AFTER = 1
 
 #: Serves the daemon's sessions, and its web console, in addition to the socket. The daemon stops when it returns.
