@@ -19,6 +19,7 @@ from ptyctl.session.io.prompt import is_continuation, without_right_prompt
 from ptyctl.session.io.terminal_state import ANSWER_S, SETTLE_S, TerminalState
 
 from .exchange import lines_before, rendered, text_behind_prompt
+from .output_end import find_buried_prompt, skip_log_lines
 
 #: What is shown instead of a free prompt (`details.reason` of a BUSY error).
 Reason = Literal["pager", "question", "continuation", "half_typed", "editor", "no_prompt"]
@@ -41,6 +42,8 @@ _MAX_LINES_PUT_ASIDE = 16
 _INTERRUPTED_STATUS = 130
 #: Size of the output that is searched for a request for text.
 _TEXT_BYTES = 4096
+#: Size of the output that is searched for a prompt behind which only log lines follow, which takes 8 ms.
+_LOG_BYTES = 16 * 1024
 
 _TEXT_OF_SHELL_CLEARED = "text{} that the shell had put into the line was cleared before the next command"
 
@@ -75,9 +78,20 @@ class PromptGuard:
     def follows_users_line(self) -> bool:
         """Whether no prompt was shown since a user entered a line, which may have led to a question of any form.
 
-        Ctrl-C ends such a question.
+        Ctrl-C ends such a question. A prompt that only log lines follow counts.
         """
-        return self._typed.entered_raw >= 0 and not self._typed.interrupted
+        entered_raw = self._typed.entered_raw
+        return entered_raw >= 0 and not self._typed.interrupted and not self._prompt_hidden_since(entered_raw)
+
+    def _prompt_hidden_since(self, raw: int) -> bool:
+        """Whether a prompt was shown since this raw offset, and has only log lines behind it."""
+        begin = max(raw, self._stream.raw_size - _LOG_BYTES)
+        lines = rendered(self._stream, begin, self._stream.raw_size).split("\n")
+        buried = find_buried_prompt(lines, self._profile)
+        if buried is not None and self._terminal.prompt.of_known_host(lines[buried.line]):
+            return buried.line > 0  # the first line is the one that the user has entered, or is not whole
+        found = skip_log_lines(reversed(list(enumerate(lines))), self._profile)
+        return found is not None and found[0] > 0 and found[2] and found[1] == self._terminal.learned_prompt
 
     def refuse_users_question(self) -> None:
         """Raise BUSY where a line of a user may have led to a question; an Enter or a command would answer it."""

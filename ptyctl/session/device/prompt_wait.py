@@ -69,12 +69,11 @@ async def wait_for_prompt(
             return False
         else:
             due = (stream.last_data or begin) + _IDLE_REQUEST_AFTER_S
-            may_be_asked, is_due = guard.follows_users_line, terminal.now() >= due
-            if may_be_asked and profile.may_ask(line):
-                if is_due:
+            if terminal.now() >= due:
+                may_be_asked = guard.follows_users_line
+                if may_be_asked and profile.may_ask(line):
                     return False
-            elif not (requested or may_be_asked):
-                if is_due:
+                if not (requested or may_be_asked):
                     requested = True
                     guard.refuse_other()
                     if not await guard.clear_device_line() and writer is not None:
@@ -82,7 +81,6 @@ async def wait_for_prompt(
                         await terminal.gate.type("\n", writer)
                         deadline = min(deadline, terminal.now() + _REPLY_S)
                     continue
-            else:
                 printed = stream.raw_size > stream.incarnation_raw
                 due = min(deadline, stream.last_data + quiet_s) if printed else deadline
                 if terminal.now() >= due:

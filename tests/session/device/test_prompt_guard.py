@@ -204,6 +204,35 @@ def test_key_that_a_pager_read_causes_no_notice() -> None:
     run_virtually(run())
 
 
+@pytest.mark.parametrize("pauses_s", [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0)])
+@pytest.mark.parametrize("count", [1, 100])
+def test_exec_after_log_lines_hid_the_prompt_behind_a_users_line_runs(pauses_s: tuple[float, float], count: int) -> None:
+    async def run() -> None:
+        device = OracleConsole()
+        async with console(device) as session:
+            await type_as(session, "a", "vlan 7\r")
+            await asyncio.sleep(pauses_s[0])
+            for _ in range(count):
+                device.log()
+            await asyncio.sleep(pauses_s[1])
+            assert (await run_as(session, "b")).stdout == f"ran {COMMAND}\n"
+            assert device.executed == ["vlan 7", COMMAND]
+
+    run_virtually(run())
+
+
+def test_exec_at_an_unknown_question_of_a_users_line_that_log_lines_hide_is_refused() -> None:
+    async def run() -> None:
+        device = OracleConsole()
+        async with console(device) as session:
+            device._on_write = lambda data: b"\r\nNew name" if b"\r" in data else data
+            await type_as(session, "a", "rename\r")
+            device.log()
+            assert await refused_reason(session, device) == "no_prompt"
+
+    run_virtually(run())
+
+
 def test_exec_right_after_an_entered_line_waits_for_its_answer() -> None:
     async def run() -> None:
         device = OracleConsole(latency_s=0.2)
