@@ -56,6 +56,7 @@ class NextStep(StrEnum):
     """
 
     TAKE_LOCK = "take the lock"
+    RETAKE_LOCK = "take the lock again, and read the output since then before you type"
     WAIT_FOR_LOCK = "read without a lock, or wait for it"
     INTERRUPT_OR_WAIT = "wait for the running command, or interrupt it"
     ANSWER_OR_INTERRUPT = "answer the question, or interrupt the command"

@@ -52,6 +52,7 @@ _EXIT_CODES = {
 #: Next steps as commands. A hint without an entry is shown in its neutral wording.
 _NEXT_STEPS: dict[str, str] = {
     NextStep.TAKE_LOCK: "take the lock with: ptyctl lock",
+    NextStep.RETAKE_LOCK: "take the lock again with: ptyctl lock; and read the output since then with: ptyctl tail",
     NextStep.WAIT_FOR_LOCK: "watch with: ptyctl attach; or wait: ptyctl lock --wait",
     NextStep.INTERRUPT_OR_WAIT: "watch with: ptyctl attach; or interrupt it: ptyctl send --key ctrl_c",
     NextStep.ANSWER_OR_INTERRUPT: "answer with: ptyctl send; or interrupt it: ptyctl send --key ctrl_c",

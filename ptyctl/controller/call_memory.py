@@ -126,6 +126,8 @@ def was_refused(error: BaseException) -> bool:
     details, code = getattr(error, "details", {}), getattr(error, "code", None)
     if code is ErrorCode.REMOTE_CLOSED:
         return "block_id" not in details  # the far end was gone before the command began
+    if code is ErrorCode.LOCK_LOST:
+        return "block_id" not in details and not details.get("bytes_written")
     return details.get("delivery") == "not_sent" or code in REFUSALS
 
 

@@ -5,7 +5,7 @@ Time is monotonic seconds and is passed in. An expired lease counts as no lease;
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -15,6 +15,8 @@ from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 GRACE_S = 2.0
 #: Number of tasks whose last lease is remembered after its end.
 _MAX_ENDS = 256
+
+EndReason = Literal["expired", "taken_over", "released"]
 
 
 class Owner(NamedTuple):
@@ -48,10 +50,15 @@ class Lease:
 class LeaseEnd(NamedTuple):
     """How the last lease of the owner `of` ended, and when. `by`: who took it over. `not_held`: there was none."""
 
-    reason: Literal["expired", "taken_over", "released", "not_held"]
+    reason: EndReason | Literal["not_held"]
     at: float = 0.0
     by: Owner | None = None
     of: Owner | None = None
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether the owner has not released it."""
+        return self.reason in ("expired", "taken_over")
 
     def describe(self, now: float) -> str:
         """Return the end as the predicate of a sentence about the lock."""
@@ -89,9 +96,11 @@ class Leases:
         self._lease: Lease | None = None
         self._ends: dict[Owner, LeaseEnd] = {}
 
-    def restore(self, lease: Lease | None, fence: int) -> None:
-        """Take over the state of an earlier process; fences continue from `fence`."""
+    def restore(self, lease: Lease | None, fence: int, losses: Iterable[LeaseEnd] = ()) -> None:
+        """Take over the state of an earlier process; fences continue from `fence`. `losses`: its `losses()`."""
         self._lease, self.fence = lease, fence
+        for end in losses:
+            self._remember(end)
 
     def renew_fence(self, fence: int, now: float) -> None:
         """Give the active lease and all further ones greater fences than `fence`. Raises as `store`; nothing changes then."""
@@ -122,16 +131,24 @@ class Leases:
         self.current(now)
         return self._ends.get(owner, LeaseEnd("not_held"))
 
-    def _end(self, reason: Literal["expired", "taken_over", "released"], at: float, by: Owner | None = None) -> None:
+    def losses(self) -> list[LeaseEnd]:
+        """Return the last ends that were not the owner's own release, the oldest one first; at most one of each owner."""
+        return [end for end in self._ends.values() if end.is_loss]
+
+    def _end(self, reason: EndReason, at: float, by: Owner | None = None) -> None:
         lease, self._lease = self._lease, None
         if lease is None:
             return
         end = LeaseEnd(reason, at, by, lease.holder)
-        self._ends.pop(lease.holder, None)
-        self._ends[lease.holder] = end
-        if len(self._ends) > _MAX_ENDS:
-            del self._ends[next(iter(self._ends))]
+        self._remember(end)
         self._on_end(lease, end)
+
+    def _remember(self, end: LeaseEnd) -> None:
+        if end.of is not None:
+            self._ends.pop(end.of, None)
+            self._ends[end.of] = end
+            if len(self._ends) > _MAX_ENDS:
+                del self._ends[next(iter(self._ends))]
 
     def acquire(self, owner: Owner, ttl_s: float, now: float) -> Lease:
         """Acquire the lease, or extend the caller's own lease, which keeps its fence.
@@ -159,7 +176,14 @@ class Leases:
         return granted, lease.holder if lease is not None else None
 
     def _grant(self, owner: Owner, ttl_s: float, now: float) -> Lease:
-        lease = self._stored(Lease(owner, now + ttl_s, self.fence + 1))
+        ends = dict(self._ends)
+        if self._lease is not None:  # stored together with the new lease
+            self._remember(LeaseEnd("taken_over", now, owner, self._lease.holder))
+        try:
+            lease = self._stored(Lease(owner, now + ttl_s, self.fence + 1))
+        except BaseException:
+            self._ends = ends
+            raise
         self._end("taken_over", now, owner)
         self.fence, self._lease = lease.fence, lease
         self.queue.leave(owner)
@@ -181,7 +205,8 @@ class Leases:
         if lease is None:
             end = self.end_of(owner, now)
             message = f"task {owner.task_id} does not hold the lock of this session: it {end.describe(now)}"
-            raise PtyctlError(ErrorCode.LOCK_LOST, message, {"reason": end.reason}, hint=NextStep.TAKE_LOCK)
+            hint = NextStep.RETAKE_LOCK if end.is_loss else NextStep.TAKE_LOCK
+            raise PtyctlError(ErrorCode.LOCK_LOST, message, {"reason": end.reason}, hint=hint)
         if lease.holder != owner:
             raise _locked(lease, owner, now)
         self._lease = Lease(owner, now + ttl_s, lease.fence)
@@ -202,7 +227,8 @@ class Leases:
         """Check that `owner` may write. Returns the fence of its lease, or None if no lease is active or needed.
 
         Raises:
-            PtyctlError: LOCKED if another task holds the lease; LOCK_REQUIRED if a lease is required and none is active.
+            PtyctlError: LOCKED if another task holds the lease. If a lease is required and none is active: LOCK_LOST if the
+                owner's last lease expired or was taken over, LOCK_REQUIRED otherwise.
         """
         lease = self.current(now)
         if lease is not None:
@@ -210,11 +236,7 @@ class Leases:
                 raise _locked(lease, owner, now)
             return lease.fence
         if required:
-            raise PtyctlError(
-                ErrorCode.LOCK_REQUIRED,
-                "a console session accepts input only from the holder of its lock",
-                hint=NextStep.TAKE_LOCK,
-            )
+            raise _missing(self.end_of(owner, now), now)
         return None
 
 
@@ -282,6 +304,14 @@ def _locked(lease: Lease, to: Owner, now: float) -> PtyctlError:
         {"lock_holder": lease.holder.task_id, "lock_principal": lease.holder.principal, "expires_in_ms": remaining_ms},
         hint=NextStep.WAIT_FOR_LOCK,
     )
+
+
+def _missing(end: LeaseEnd, now: float) -> PtyctlError:
+    rule = "a console session accepts input only from the holder of its lock"
+    if not end.is_loss:
+        return PtyctlError(ErrorCode.LOCK_REQUIRED, rule, hint=NextStep.TAKE_LOCK)
+    message = f"the lock {end.describe(now)}: {rule}"
+    return PtyctlError(ErrorCode.LOCK_LOST, message, {"reason": end.reason}, hint=NextStep.RETAKE_LOCK)
 
 
 def _reserved(first: Owner, to: Owner) -> PtyctlError:

@@ -8,6 +8,9 @@ from ptyctl.api.errors import NextStep
 
 _CORE_HINTS: Mapping[str, str] = {
     NextStep.TAKE_LOCK: "call ptyctl_session action=lock with your task_id, then repeat the call with it",
+    NextStep.RETAKE_LOCK: (
+        "call ptyctl_session action=lock with your task_id, and read the output since then with ptyctl_session_io action=read"
+    ),
     NextStep.WAIT_FOR_LOCK: "read without a lock, or wait for it with ptyctl_session action=lock and wait_ms",
     NextStep.INTERRUPT_OR_WAIT: (
         "wait for it with ptyctl_session_exec and its block_id, or interrupt it with ptyctl_session_io action=write key=ctrl_c"

@@ -47,6 +47,7 @@ from .authorization import Authorization
 from .clients import current_principal, user
 from .clock import BOOT_ID, epoch_ms, stored_deadline
 from .judgement import Subject
+from .lease_record import decode_losses, encode_losses
 from .notices import Notices
 from .spec import SPECS, Limits, Spec
 from .usage import Usage
@@ -697,7 +698,7 @@ class Session:
         if "lock_holder" in meta:
             expires_at = stored_deadline(float(meta["lock_until"]), meta["lock_clock"], meta["lock_expires_at"])
             lease = Lease(Owner(meta.get("lock_principal", user().name), meta["lock_holder"]), expires_at, meta["fence"])
-        self.leases.restore(lease, meta["fence"])
+        self.leases.restore(lease, meta["fence"], decode_losses(meta.get("lock_losses")))
         if still_running:
             return
         self.stream.end_without_channel(ChannelBroken("the server that held its terminal has ended"))
@@ -804,7 +805,9 @@ class Session:
         """Return the row with this lease, and what another process needs to continue the session."""
         spec = SPECS.dump_python(self.spec, mode="json", by_alias=True, exclude_defaults=True)
         closed = {"closed_reason": self.closed_why} if self.state == "closed" else {}
-        lock = {"lock_clock": BOOT_ID, "lock_until": lease.expires_at} if lease else {}
+        lock: dict[str, Any] = {"lock_clock": BOOT_ID, "lock_until": lease.expires_at} if lease else {}
+        if rows := encode_losses(self.leases.losses()):
+            lock["lock_losses"] = rows
         fence = max(self.leases.fence, lease.fence if lease else 0)
         return {**self._entry(lease).payload(), "fence": fence, **lock, "spec": spec, **closed}
 

@@ -179,6 +179,14 @@ async def test_durable_call_that_was_refused_is_performed_again(durable: Durable
     assert durable.performed == 3
 
 
+@pytest.mark.parametrize(
+    ("details", "refused"),
+    [({"reason": "expired"}, True), ({"bytes_written": 0}, True), ({"bytes_written": 1}, False), ({"block_id": "1_2"}, False)],
+)
+def test_call_without_its_lock_was_refused_only_if_nothing_was_typed(details: dict[str, object], refused: bool) -> None:
+    assert was_refused(PtyctlError(ErrorCode.LOCK_LOST, "lost", details)) is refused
+
+
 async def test_durable_call_that_cannot_be_recorded_is_not_performed(durable: Durable, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")

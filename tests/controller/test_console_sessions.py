@@ -9,7 +9,7 @@ import pytest
 from ptyctl.api import Controller, ErrorCode
 from ptyctl.api.errors import NextStep
 from ptyctl.api.handle import SessionHandle
-from tests.controller.session_calls import BASH, PATIENCE_MS, Open, read, refused, session, until_ended
+from tests.controller.session_calls import BASH, PATIENCE_MS, Open, read, refused, session, until, until_ended
 
 CONSOLE = {"session_type": "console", "device_id": "rack-1"}
 
@@ -159,6 +159,33 @@ async def test_console_write_without_lock_is_refused(open_session: Open, control
     assert entry.bytes_sent == 0
     await read(one, timeout_ms=0)  # a read needs no lock
     await one.resize(100, 30)  # nor does a resize, unless another task holds it
+
+
+@pytest.mark.parametrize("loss", ["expired", "taken_over", "released"])
+async def test_console_input_after_the_end_of_the_lock_names_the_reason(open_session: Open, loss: str) -> None:
+    one = await open_session(**CONSOLE)
+    one.task_id = "task-1"
+    await one.lock(lock_ttl_ms=1 if loss == "expired" else 60_000)
+    if loss == "released":
+        await one.unlock()
+    elif loss == "taken_over":
+        await session(one.controller, "lock", session_id=one.session_id, task_id="task-2", force=True)
+        await session(one.controller, "unlock", session_id=one.session_id, task_id="task-2")
+
+    async def free() -> bool:
+        return (await one.status()).lock_holder is None
+
+    await until(free)
+    (before,) = (await session(one.controller, "list")).sessions or []
+    for call in (lambda: one.write("x"), lambda: one.key("ctrl_c"), lambda: one.exec("echo x"), lambda: one.key("break")):
+        with refused(ErrorCode.LOCK_REQUIRED if loss == "released" else ErrorCode.LOCK_LOST) as caught:
+            await call()
+        if loss != "released":
+            assert caught.value.details["reason"] == loss
+    (entry,) = (await session(one.controller, "list")).sessions or []
+    assert entry.bytes_sent == before.bytes_sent
+    await one.lock()
+    assert (await one.exec("echo mine", timeout_ms=PATIENCE_MS)).stdout == "mine\n"
 
 
 async def test_console_with_shell_platform_reports_exit_codes(open_session: Open) -> None:

@@ -33,6 +33,8 @@ class LeaseMachine(RuleBasedStateMachine):
         self.holder: Owner | None = None
         self.expires_at = 0.0
         self.fence = 0
+        #: The owners whose last lease expired or was taken over.
+        self.lost: set[Owner] = set()
 
     @property
     def held_by(self) -> Owner | None:
@@ -44,6 +46,9 @@ class LeaseMachine(RuleBasedStateMachine):
     @rule(after=seconds)
     def time_passes(self, after: float) -> None:
         self.now += after
+        if self.holder is not None and self.held_by is None:
+            self.lost.add(self.holder)
+            self.holder = None
 
     @rule(owner=owners, ttl=seconds)
     def acquire(self, owner: Owner, ttl: float) -> None:
@@ -55,6 +60,18 @@ class LeaseMachine(RuleBasedStateMachine):
             self.fence += 1
         self.holder, self.expires_at = owner, self.now + ttl
         assert self.leases.acquire(owner, ttl, self.now) == Lease(owner, self.expires_at, self.fence)
+
+    @rule(owner=owners, ttl=seconds)
+    def take_over(self, owner: Owner, ttl: float) -> None:
+        previous = self.held_by
+        if previous != owner:
+            self.fence += 1
+            if previous is not None:
+                self.lost.add(previous)
+        self.holder, self.expires_at = owner, self.now + ttl
+        lease, loser = self.leases.take_over(owner, ttl, self.now)
+        assert lease == Lease(owner, self.expires_at, self.fence)
+        assert loser == (None if previous == owner else previous)
 
     @rule(owner=owners, ttl=seconds)
     def heartbeat(self, owner: Owner, ttl: float) -> None:
@@ -72,12 +89,14 @@ class LeaseMachine(RuleBasedStateMachine):
                 self.leases.release(owner, self.now)
             return
         self.leases.release(owner, self.now)
+        if self.holder is not None:
+            self.lost.discard(self.holder)
         self.holder = None
 
     @rule(owner=st.one_of(st.just(NO_TASK), owners), required=st.booleans())
     def check(self, owner: Owner, required: bool) -> None:
         if self.held_by is None and required:
-            with self.refused(ErrorCode.LOCK_REQUIRED):
+            with self.refused(ErrorCode.LOCK_LOST if owner in self.lost else ErrorCode.LOCK_REQUIRED):
                 self.leases.check(owner, required, self.now)
         elif self.held_by is None:
             assert self.leases.check(owner, required, self.now) is None
@@ -118,6 +137,36 @@ def test_owner_of_another_principal_is_named_with_its_principal() -> None:
     assert leases.end_of(ONE, 1.5).describe(1.5) == "was taken over by task one of ci 500 ms ago"
     with pytest.raises(PtyctlError, match="locked by task one of ci for"):
         leases.check(TWO, required=False, now=2.0)
+
+
+def test_memory_of_lost_leases_is_bounded_and_keeps_the_latest() -> None:
+    leases = Leases()
+    tasks = [Owner("alice", f"task-{number}") for number in range(1_000)]
+    for now, task in enumerate(tasks):
+        leases.take_over(task, 60.0, float(now))
+    kept = [end.of for end in leases.losses()]
+    assert kept == tasks[-1 - len(kept) : -1]
+    assert 0 < len(kept) <= 256
+
+
+def test_take_over_that_cannot_be_stored_leaves_no_loss() -> None:
+    failing = False
+
+    def store(lease: Lease) -> None:
+        if failing:
+            raise PtyctlError(ErrorCode.IO_ERROR, "full")
+        stored.append([end.of for end in leases.losses()])
+
+    stored: list[list[Owner | None]] = []
+    leases = Leases(store)
+    leases.acquire(ONE, 60.0, 0.0)
+    failing = True
+    with pytest.raises(PtyctlError, match="full"):
+        leases.take_over(TWO, 60.0, 1.0)
+    assert (leases.losses(), leases.current(1.0)) == ([], Lease(ONE, 60.0, 1))
+    failing = False
+    leases.take_over(TWO, 60.0, 2.0)
+    assert stored == [[], [ONE]]
 
 
 def test_acquire_after_expiry_grants_new_fence() -> None:

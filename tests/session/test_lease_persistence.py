@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from fixtures.memory_channel import MemoryChannel
-from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.session.calls import lock
 from ptyctl.session.clients import lock_owner
 from ptyctl.session.session import Session
@@ -96,6 +96,44 @@ async def test_lease_after_crash_following_heartbeat_is_as_granted(connect: Conn
     assert (lease.holder.task_id, lease.fence, recovered.leases.fence) == ("one", granted.fence, granted.fence)
     assert granted.expires_at <= lease.expires_at <= extended.expires_at
     assert recovered.leases.take_over(lock_owner("two"), 60.0, lease.expires_at - 1)[0].fence == granted.fence + 1
+    await recovered.close()
+
+
+@pytest.mark.parametrize("loss", ["expired", "taken_over"])
+async def test_lost_lock_is_reported_by_the_next_server(connect: Connect, tmp_path: Path, loss: str) -> None:
+    session = await connect(MemoryChannel(), session_type="console", device_id="rack-1")
+    await lock.lock(session, "one", 0.001)
+    if loss == "taken_over":
+        await lock.lock(session, "one", 60.0)
+        lock.take_over(session, "two", 60.0, None)
+        lock.unlock(session, "two")
+    else:
+        await wait_until(lambda: session.lease() is None)
+        await lock.lock(session, "two", 60.0)
+        lock.unlock(session, "two")
+    recovered = await restore(await simulate_crash(session, tmp_path))
+    now = asyncio.get_running_loop().time()
+    with pytest.raises(PtyctlError) as caught:
+        recovered.leases.check(lock_owner("one"), True, now)
+    assert (caught.value.code, caught.value.details) == (ErrorCode.LOCK_LOST, {"reason": loss})
+    assert caught.value.hint == NextStep.RETAKE_LOCK
+    if loss == "taken_over":
+        assert "was taken over by task two" in caught.value.message
+    for task in ("two", "three"):  # released it, never had it
+        with pytest.raises(PtyctlError) as caught:
+            recovered.leases.check(lock_owner(task), True, now)
+        assert caught.value.code is ErrorCode.LOCK_REQUIRED
+    await recovered.close()
+
+
+@pytest.mark.parametrize("rows", [7, [7], [{}], [{"principal": "a", "task_id": "b", "reason": "no", "at": 1}]])
+async def test_damaged_row_of_lost_lock_is_ignored(connect: Connect, tmp_path: Path, rows: object) -> None:
+    session = await connect(MemoryChannel())
+    sessions = await simulate_crash(session, tmp_path)
+    path = sessions / session.session_id / "meta.json"
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | {"lock_losses": rows}))
+    recovered = await restore(sessions)
+    assert recovered.leases.losses() == []
     await recovered.close()
 
 

@@ -305,7 +305,8 @@ class Gate:
         """Return the fencing token of the writer's lease, or None if it needs no lease.
 
         Raises:
-            PtyctlError: LOCKED, LOCK_REQUIRED, REMOTE_CLOSED, ALREADY_CLOSED; IO_ERROR if the input cannot be recorded.
+            PtyctlError: LOCKED, LOCK_REQUIRED, LOCK_LOST, REMOTE_CLOSED, ALREADY_CLOSED; IO_ERROR if the input cannot be
+                recorded.
         """
         self._channel()
         if writer.system or not (self._console or self._leases.any):
@@ -352,8 +353,8 @@ class Gate:
         """Type text synchronously, before all waiting writes. What the channel does not take at once is sent next.
 
         Raises:
-            PtyctlError: BUSY, LOCKED, LOCK_REQUIRED, REMOTE_CLOSED, ALREADY_CLOSED, POLICY_DENIED, APPROVAL_PENDING; nothing
-                was typed then.
+            PtyctlError: BUSY, LOCKED, LOCK_REQUIRED, LOCK_LOST, REMOTE_CLOSED, ALREADY_CLOSED, POLICY_DENIED,
+                APPROVAL_PENDING; nothing was typed then.
         """
         self._check_begin(writer)
         out = _Outgoing(self._typed_bytes(text))

@@ -223,11 +223,15 @@ def finish_run(
 
 
 async def type_for_run(terminal: TerminalState, run: Run, text: str, writer: Writer) -> None:
-    """Type text for a run. If the writer's lock is lost meanwhile, the remaining text is dropped and the run continues."""
+    """Type text for a run. If the writer's lock is lost meanwhile, the remaining text is dropped and the run continues.
+
+    Raises:
+        PtyctlError: as `Gate.type`; LOCK_LOST if nothing was typed.
+    """
     terminal.stream.command_typed()
     try:
         await terminal.gate.type(text, writer)
     except PtyctlError as error:
-        if error.code is not ErrorCode.LOCK_LOST:
+        if error.code is not ErrorCode.LOCK_LOST or not error.details.get("bytes_written"):
             raise
     run.typed()
