@@ -165,7 +165,7 @@ class ReadReply(ReadResult):
     """Reply of `read` with mode `cursor`, `tail` or `history`.
 
     Attributes:
-        max_bytes_reached: true if `max_bytes` ended the read; otherwise None.
+        max_bytes_reached: true if `max_bytes` or its default ended the chunk; otherwise None.
         message: how the dropped bytes can be read.
         truncated: the cursor was older than the buffer; `dropped_bytes` are missing in front of `chunk`.
     """

@@ -57,7 +57,8 @@ async def receive(
     limited = conditions.pattern is None or request.max_bytes is not None
     wait = OutputWait(stream, begin, replace(conditions, full_at=begin + _max_bytes(request) if limited else None))
     why = await wait.run(WaitProgress(stream, progress))
-    end = min(stream.spool_end, begin + _max_bytes(request))
+    limit = begin + _max_bytes(request)
+    end, full = min(stream.spool_end, limit), why != "matched" and stream.spool_end >= limit
     if why == "matched" and wait.span is not None:
         end = wait.span.end
         if not limited and end - begin > _max_bytes(request):
@@ -71,7 +72,8 @@ async def receive(
     shown = chunk
     if why == "matched" and request.include_match is False and wait.span is not None:
         shown = chunk[: max(wait.span.start - begin, 0)]
-    reply = _reply(stream, request, begin, begin - asked, why, _visible(stream, shown, begin), begin + len(chunk), hints)
+    text, next_cursor = _visible(stream, shown, begin), begin + len(chunk)
+    reply = _reply(stream, request, begin, begin - asked, why, text, next_cursor, hints, full=full)
     if why == "matched" and request.until_any is not None and wait.span is not None:
         reply.match_index = wait.span.index
     return reply
@@ -84,8 +86,9 @@ def _history(stream: OutputStream, request: IoRequest, cursor: int) -> IoReply:
         begin = min(stream.window.start, stream.spool_end)
     chunk = stream.read(begin, min(begin + size + UTF8_MAX_BYTES, stream.spool_end))
     whole = whole_characters(chunk[:size]) or whole_characters(chunk[:UTF8_MAX_BYTES])
-    why: WaitEnd = "full" if begin + whole < stream.spool_end else "stopped"
-    return _reply(stream, request, begin, begin - cursor, why, _visible(stream, chunk[:whole], begin), begin + whole, ())
+    text, end = _visible(stream, chunk[:whole], begin), begin + whole
+    full = end < stream.spool_end and stream.spool_end >= begin + size
+    return _reply(stream, request, begin, begin - cursor, "stopped", text, end, (), full=full)
 
 
 def wait_conditions(request: IoRequest) -> WaitConditions:
@@ -170,9 +173,10 @@ def _reply(
     shown: bytes,
     next_cursor: int,
     hints: tuple[Pattern, ...],
+    *,
+    full: bool = False,
 ) -> IoReply:
     encoding = request.encoding or "utf-8"
-    full = why == "full" and stream.spool_end >= begin + _max_bytes(request)
     chunk = shown.decode("utf-8", "replace") if encoding == "utf-8" else base64.b64encode(shown).decode()
     return IoReply(
         action="read",

@@ -16,6 +16,7 @@ import pytest
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.blocks import BlocksRead, BlocksReply
 from ptyctl.api.errors import PtyctlError
+from ptyctl.api.io import DEFAULT_READ_BYTES
 from ptyctl.session.calls import block_read
 from ptyctl.session.calls.block_read import BlockReader
 from ptyctl.session.session import Session
@@ -198,6 +199,22 @@ async def test_read_that_max_bytes_ends_says_so(connect: Connect) -> None:
     assert (reply.matched, reply.timed_out, reply.max_bytes_reached) == (False, False, True)
     reply = await read_from(session.stream, cursor="0")
     assert reply.max_bytes_reached is None
+
+
+@pytest.mark.parametrize("end", ["timed_out", "eof"])
+async def test_chunk_that_max_bytes_cuts_says_so_however_the_wait_ended(connect: Connect, end: str) -> None:
+    session, device = await connected(connect, b"x" * DEFAULT_READ_BYTES + b"\r\n" + PROMPT)
+    await run_command(session, "show it")
+    if end == "eof":
+        device.end()
+        await wait_until(lambda: session.stream.ended is not None)
+    reply = await read_from(session.stream, cursor="0", until_regex="never", timeout_ms=1)
+    assert reply.max_bytes_reached is True
+    assert (reply.timed_out, reply.next_cursor) == (end == "timed_out", str(DEFAULT_READ_BYTES))
+    rest = await read_from(session.stream, cursor=reply.next_cursor, until_regex="never", timeout_ms=1)
+    assert (rest.max_bytes_reached, rest.next_cursor) == (None, str(session.stream.spool_end))
+    found = await read_from(session.stream, cursor="0", until_regex="(?m)x$", timeout_ms=1)
+    assert (found.matched, found.max_bytes_reached) == (True, None)
 
 
 async def test_truncated_read_tells_how_to_read_the_older_text(connect: Connect) -> None:
