@@ -108,7 +108,7 @@ class ExecReply(Reply):
     Attributes:
         cursor: begin of the run's text in the spool; `next_cursor` is its end.
         duration_ms: time since the command was sent.
-        timed_out: the run continues; wait again with `block_id`.
+        timed_out: the run continues; wait again with `block_id`. `message` reports if nothing was typed yet.
         grep_count: number of lines that match `grep`.
         approval: what the command waits for.
         edited: the approver has edited the command; `cmd` is what was run.

@@ -139,13 +139,19 @@ def _exec(name: str, command: str, timeout_s: float | None, task_id: str, as_jso
         complete = f"ptyctl blocks {name} --output {reply['block_id']}"
         print_message(f"{reply['omitted_bytes']} bytes are omitted in the middle; complete output: {complete}")
     if _is_unfinished(reply):
-        doing = "running" if reply["timed_out"] else "waiting for an approval"
-        print_message(f"still {doing} as block {reply['block_id']}; follow it with: ptyctl tail -f")
+        print_message(_unfinished_message(reply))
         return EXEC_OFFSET + EXIT_TIMED_OUT
     exit_code: int | None = reply.get("exit_code")
     if exit_code is not None:
         return exit_code
     return EXIT_FAILED if reply.get("error_hints") else 0
+
+
+def _unfinished_message(reply: dict[str, Any]) -> str:
+    if reply.get("message"):
+        return f"block {reply['block_id']}: {reply['message']}"
+    doing = "running" if reply["timed_out"] else "waiting for an approval"
+    return f"still {doing} as block {reply['block_id']}; follow it with: ptyctl tail -f"
 
 
 def _is_unfinished(reply: dict[str, Any]) -> bool:

@@ -17,7 +17,7 @@ from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.output_wait import OutputWait, WaitConditions, WaitProgress
 from ptyctl.session.runs.error_lines import error_lines
 from ptyctl.session.runs.prompt_strategy import unanswered_line
-from ptyctl.session.runs.run import Run, RunResult
+from ptyctl.session.runs.run import UNTYPED, Run, RunResult
 from ptyctl.session.runs.run_output import run_output
 from ptyctl.session.session import Session
 from ptyctl.session.transcript.block_recovery import is_discarded
@@ -178,9 +178,12 @@ class _RunWait:
         now = f"{holder.describe(owner)} holds it now" if holder else "no task holds it now"
         end = self._session.leases.end_of(owner, self._loop.time())
         details = (await _reply(self._session, self._run, self._request, "timeout")).payload()
+        did, then = "ran", "the command continues"
+        if self._run.untyped:
+            did, then = "waited for the prompt", "nothing of the command was typed yet"
         return PtyctlError(
             ErrorCode.LOCK_LOST,
-            f"the lock {end.describe(self._loop.time())}, while block {self._run.block_id} ran ({now}); the command continues",
+            f"the lock {end.describe(self._loop.time())}, while block {self._run.block_id} {did} ({now}); {then}",
             {
                 **details,
                 "lock_holder": holder.task_id if holder else None,
@@ -252,7 +255,7 @@ async def _reply(session: Session, run: Run, request: ExecRequest, reason: DoneR
         omitted_bytes=output.omitted_bytes + stderr_omitted or None,
         pages=run.pages or None,
         mode=None if result is None else mode_at(session),
-        message=unanswered_line(run) if result is None else None,
+        message=_message(run) if result is None else None,
         failed_line=run.failed_lines[0].line if run.failed_lines else None,
         failed_lines=run.failed_lines or None,
         policy=run.review.warning(),
@@ -263,5 +266,13 @@ async def _reply(session: Session, run: Run, request: ExecRequest, reason: DoneR
     )
 
 
+def _message(run: Run) -> str | None:
+    return UNTYPED if run.untyped else unanswered_line(run)
+
+
 def _running_reason(run: Run) -> str:
-    return "it waits for an approval" if run.state == "awaiting" else "it still runs"
+    if run.state == "awaiting":
+        return "it waits for an approval"
+    if run.untyped:
+        return "it was not typed yet"
+    return "it still runs" if run.sent else "it is being typed"

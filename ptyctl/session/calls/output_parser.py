@@ -60,7 +60,7 @@ def may_show_json(cmd: str, suffix: str) -> bool:
 async def _parsed(session: Session, reply: ExecReply) -> ParsedOutput:
     platform, run = session.platform, session.runs.find(reply.block_id)
     if not run.ended:
-        return ParsedOutput(why="it still runs; wait for it with block_id, and parse again")
+        return ParsedOutput(why="it has not ended; wait for it with block_id, and parse again")
     if platform is None:
         return ParsedOutput(why="the session has no platform; open it with one")
     if "\n" in run.command:

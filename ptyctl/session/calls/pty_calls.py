@@ -25,7 +25,7 @@ from ptyctl.core.marker import Marker
 from ptyctl.core.shells import shell_dialect
 from ptyctl.core.spool import UTF8_MAX_BYTES, whole_characters
 from ptyctl.session.io.gate import Writer
-from ptyctl.session.runs.run import Run
+from ptyctl.session.runs.run import UNTYPED, Run
 from ptyctl.session.runs.run_output import run_output
 from ptyctl.session.session import Session
 from transports.caller import expand_user, is_directory
@@ -79,9 +79,13 @@ async def exec_interactive(session: Session, request: PtyExecInteractive) -> Pty
 
 
 def _with_approval(reply: PtyReply, run: Run) -> PtyReply:
-    """Return the reply with the approval that the run waits for, or whether its command was edited."""
+    """Return the reply with the approval that the run waits for, or whether its command was edited, or is not typed yet."""
     permit = run.review.permit
-    update = {"approval": None if permit is None else permit.pending(), "edited": run.review.edited or None}
+    update = {
+        "approval": None if permit is None else permit.pending(),
+        "edited": run.review.edited or None,
+        "message": UNTYPED if run.untyped else None,
+    }
     return reply.model_copy(update=update)
 
 

@@ -14,6 +14,10 @@ from ptyctl.platforms import DeviceProfile
 from ptyctl.session.io.gate import Review
 from ptyctl.session.io.signal import Signal
 
+#: The message about a run that has not begun to type.
+UNTYPED = (
+    "nothing of the command was typed yet: the terminal, or its prompt, is waited for; wait for the run, or look at the screen"
+)
 #: Exit codes of a command that SIGHUP, SIGINT or SIGKILL ended: 128 and the number of the signal.
 _SIGNAL_EXIT_CODES = (129, 130, 137)
 
@@ -119,6 +123,11 @@ class Run:
     def ended(self) -> bool:
         """Whether the run has ended."""
         return self.result is not None
+
+    @property
+    def untyped(self) -> bool:
+        """Whether the run was started and nothing of the command was typed yet: it waits for the terminal or its prompt."""
+        return self.state == "queued"
 
     def unread(self, raw: int) -> bool:
         """Return whether a shell had not read the whole command when the output had this raw size.
