@@ -10,6 +10,8 @@ are imported in the function that uses them.
 import os
 import sys
 
+from ptyctl.environment import environment_warnings, unknown_variables
+
 
 def main() -> None:
     """Run the `ptyctl` console script.
@@ -17,6 +19,7 @@ def main() -> None:
     `ptyctl mcp` is handled before the other commands are imported, because an MCP client waits for its start.
     """
     _reopen_standard_files()
+    _warn_of_unknown_variables()
     match sys.argv[1:]:
         case ["mcp"]:
             _run_shim("core")
@@ -50,6 +53,18 @@ def _reopen_standard_files() -> None:
         sys.stdout or os.fdopen(1, "w"),
         sys.stderr or os.fdopen(2, "w"),
     )
+
+
+def _warn_of_unknown_variables() -> None:
+    """Print a warning for each unknown PTYCTL_* variable; nothing to a shell that completes a command line."""
+    if "_PTYCTL_COMPLETE" in os.environ or not unknown_variables(os.environ):
+        return
+    from ptyctl.controller.settings import inventory_file
+
+    from .errors import print_message
+
+    for warning in environment_warnings(inventory_file()):
+        print_message(warning)
 
 
 def _run(arguments: list[str]) -> int:

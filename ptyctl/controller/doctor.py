@@ -14,6 +14,7 @@ from typing import Literal
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.session import Timeouts
+from ptyctl.environment import environment_warnings
 from ptyctl.inventory import Inventory, InventoryDevice
 from ptyctl.platforms import Platforms
 from ptyctl.session.calls.mode_change import mode_at
@@ -36,7 +37,18 @@ from .settings import Settings
 PROMPT_TIMEOUT_S = 10.0
 
 CheckName = Literal[
-    "storage", "policy", "approvals", "name", "credentials", "network", "connection", "login", "prompt", "mode", "paging"
+    "settings",
+    "storage",
+    "policy",
+    "approvals",
+    "name",
+    "credentials",
+    "network",
+    "connection",
+    "login",
+    "prompt",
+    "mode",
+    "paging",
 ]
 
 #: The checks whose errors may name another host that the device is reached through.
@@ -81,9 +93,14 @@ class Doctor:
         self._inventory = Inventory(settings.devices_file)
 
     async def checks(self) -> AsyncGenerator[Check, None]:
-        """Yield each check when it is done. The first failure is the last check, except for that of the notify command."""
+        """Yield each check when it is done. The first failure is the last check, except for that of the notify command.
+
+        There is a check of the settings for each unknown environment variable. It is a warning, and no failure.
+        """
         name: CheckName = "storage"
         hides = False
+        for warning in await asyncio.to_thread(environment_warnings, self._settings.devices_file):
+            yield Check("settings", True, f"warning: {warning}")
         try:
             yield Check(name, True, await asyncio.to_thread(_check_storage, self._settings.state_dir))
             name, platforms = "policy", Platforms(self._settings.platforms_dir)

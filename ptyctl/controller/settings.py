@@ -24,6 +24,10 @@ _DEFAULT_LIMITS = Limits()
 _log = logging.getLogger(__name__)
 
 
+def _default_devices_file() -> Path:
+    return Path(platformdirs.user_config_dir("ptyctl")) / "devices.toml"
+
+
 class AuditSettings(BaseModel):
     """The table `audit`.
 
@@ -78,9 +82,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="PTYCTL_", extra="forbid", frozen=True)
 
     state_dir: Path = Field(default_factory=lambda: Path(platformdirs.user_state_dir("ptyctl")))
-    devices_file: Annotated[Path, AfterValidator(Path.expanduser)] = Field(
-        default_factory=lambda: Path(platformdirs.user_config_dir("ptyctl")) / "devices.toml"
-    )
+    devices_file: Annotated[Path, AfterValidator(Path.expanduser)] = Field(default_factory=_default_devices_file)
     platforms_dir: Annotated[Path, AfterValidator(Path.expanduser)] | None = None
     max_sessions: int = Field(LIMITS["max_sessions"].maximum, ge=1)
     max_connections: int = Field(LIMITS["max_connections"].maximum, ge=1)
@@ -191,6 +193,14 @@ def load_settings() -> Settings:
         raise invalid(
             f"the file that PTYCTL_CONFIG names cannot be read: {error}", hint="correct the file, or unset PTYCTL_CONFIG"
         ) from None
+
+
+def inventory_file() -> Path:
+    """Return the inventory of the settings; that of the user if the settings are invalid, which is reported at their use."""
+    try:
+        return load_settings().devices_file
+    except PtyctlError:
+        return _default_devices_file()
 
 
 def load_access() -> AccessSettings:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
-import re
 import signal
 import sys
 from collections.abc import Callable, Coroutine
@@ -23,6 +23,7 @@ from ptyctl.controller.session_factory import ConsoleOwnership
 from ptyctl.controller.settings import load_access, load_settings
 from ptyctl.controller.system_users import find_principal
 from ptyctl.core.principal import Principal
+from ptyctl.environment import environment_warnings, secret_variables
 from ptyctl.stderr_log import log_to_stderr
 from ptyctl.version import __version__
 from transports.process import forbid_dumps, forget_variables, raise_open_file_limit
@@ -38,13 +39,13 @@ from .runtime_dir import SYSTEM_USER, RuntimeDir
 from .server import DaemonServer, admit_own_user
 from .web_service import WebService
 
+_LOG = logging.getLogger(__name__)
 #: Variables that the daemon and the libraries in it read.
 _USED_VARIABLES = {
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS",
     "NTC_TEMPLATES_DIR", "VIRTUAL_ENV",
 }  # fmt: skip
 _USED_PREFIXES = ("PTYCTL_", "LC_", "XDG_", "PYTHON", "COVERAGE_")
-_ENV_SECRET = re.compile(r"env:(\w+)", re.ASCII)
 
 #: How long a thread keeps the interpreter lock while the event loop waits for it (seconds). The loop releases the lock in each
 #: system call, of which a client's call takes several. With Python's default of 5 ms, each of them waits that long while the
@@ -129,7 +130,9 @@ async def _serve_sessions(
     settings = load_settings()
     if runtime_dir.is_system:
         load_access()  # reports a file that others can write
-    if extra_service is None:  # with one, this process's environment is also that of its clients
+    if extra_service is None:  # with one, this process's environment is also that of its clients, and the CLI has warned
+        for warning in environment_warnings(settings.devices_file):
+            _LOG.warning("%s", warning)
         _forget_environment(settings.devices_file)
     fd_store = FdStore(runtime_dir)
     # In a thread, because it loads the policy and platforms.
@@ -180,9 +183,7 @@ def _forget_environment(inventory: Path) -> None:
 
     Sessions get the environment of their own clients. Secrets of the inventory may be variables (`env:NAME`).
     """
-    used = set(_USED_VARIABLES)
-    with suppress(OSError):  # an inventory that cannot be read is reported at its use
-        used.update(_ENV_SECRET.findall(inventory.read_text("utf-8", "replace")))
+    used = _USED_VARIABLES | secret_variables(inventory)
     forget_variables([name for name in os.environ if name not in used and not name.startswith(_USED_PREFIXES)])
 
 

@@ -86,6 +86,14 @@ def test_doctor_failed_step_exits_with_1() -> None:
     assert [(step["step"], step["ok"]) for step in steps] == [("storage", True), ("policy", True), ("name", False)]
 
 
+@pytest.mark.usefixtures("inventory")
+def test_doctor_warns_of_an_unknown_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PTYCTL_MAX_SESIONS", "7")
+    first = ptyctl("doctor", "edg").out.splitlines()[0]
+    assert first.split()[:3] == ["ok", "settings", "warning:"]
+    assert "did you mean PTYCTL_MAX_SESSIONS?" in first
+
+
 def test_doctor_reports_a_faulty_policy(inventory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine.toml").write_text("\nrules = 5")
     monkeypatch.setenv("PTYCTL_POLICY", str(tmp_path / "mine.toml"))

@@ -140,6 +140,14 @@ async def test_large_log_is_rotated(runtime_dir: RuntimeDir, monkeypatch: pytest
     assert [path.name for path in sorted(runtime_dir.path.glob("daemon.log*"))] == ["daemon.log", "daemon.log.1"]
 
 
+async def test_daemon_logs_unknown_variables(runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PTYCTL_MAX_SESIONS", "7")
+    async with await RemoteController.connect(runtime_dir):
+        log = runtime_dir.log.read_text()
+    assert log.count("PTYCTL_MAX_SESIONS has no effect") == 1
+    assert "did you mean PTYCTL_MAX_SESSIONS?" in log
+
+
 def test_running_daemon_rotates_its_log(runtime_dir: RuntimeDir) -> None:
     code = (
         "import logging, os\n"
