@@ -1,8 +1,9 @@
 """Raw terminal bytes to rendered text: what a terminal of that width and unlimited height shows.
 
-Carriage returns, backspaces, erase functions, cursor motions, insert mode, autowrap, repetition and line drawing are applied as
-on the screen (`ptyctl.core.screen`), attributes dropped, and wrapped lines joined. A LF begins a line at its first column. The
-alternate screen leaves no text unless requested. A line without controls passes byte for byte, so exact output stays exact.
+Carriage returns, backspaces, erase functions, cursor motions, tab stops, insert mode, autowrap, repetition and line drawing are
+applied as on the screen (`ptyctl.core.screen`), attributes dropped, and wrapped lines joined. A LF begins a line at its first
+column. The alternate screen leaves no text unless requested. At the begin, the tab stops and modes are the default
+ones. A line without controls passes byte for byte, so exact output stays exact.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 
 from wcwidth import wcwidth
 
@@ -32,7 +34,10 @@ from .control_sequences import (
 #: A surrogate that marks a resize in the text; decoding UTF-8 never produces it.
 _RESIZE = "\udc00"
 #: Attributes and queries, which draw nothing; not directly before REP, which then repeats nothing, and not at the end.
-_INVISIBLE = re.compile(rf"\x1b\[(?:{SGR_PARAMETERS}m|[>=?]?[0-9;]*[cn])(?=[^\x1b]|\x1b(?!\[[0-9;]*b))")
+_DRAWS_NOTHING = rf"\x1b\[(?:{SGR_PARAMETERS}m|[>=?]?[0-9;]*[cn])"
+_INVISIBLE = re.compile(rf"{_DRAWS_NOTHING}(?={_RESIZE}*(?:[^\x1b{_RESIZE}]|\x1b(?!\[[0-9;]*b)))")
+#: The same at the end of the input, which nothing follows.
+_INVISIBLE_AT_END = re.compile(rf"(?:{_DRAWS_NOTHING}|{_RESIZE})+\Z")
 #: String sequences, and torn sequences, which text behind them must not complete.
 _STRINGS = re.compile(rf"{STRING_SEQUENCE}|\x1b(?:\[{CSI_BODY}|{ESCAPE_BODY})(?=\x1b)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
@@ -163,6 +168,8 @@ class UnboundedScreen:
         self.autowrap = True
         self.inserting = False
         self._saved: tuple[int, int, bool] | None = None
+        self._address_column = 0
+        self._stops: bytearray | None = None  # 1 for each column with a tab stop; None: every 8 columns
         self._insert_lines = False  # below the cursor are lines that were drawn elsewhere on the screen
         self._lines: list[str | list[str]] = [""]
 
@@ -203,8 +210,10 @@ class UnboundedScreen:
         return text
 
     def resize(self, width: int) -> None:
-        """Change the width and wrap lines accordingly; the cursor stays after the same character."""
-        self.width = max(1, width)
+        """Change the width and wrap lines accordingly; the cursor stays after the same character. New columns get tab stops."""
+        before, self.width = self.width, max(1, width)
+        if self._stops is not None:
+            self._set_tab_stops(self._stops[: self.width] + _default_tab_stops(self.width)[before:])
         self.pending = self.pending and self.x % self.width == 0
 
     def at_empty_line(self) -> bool:
@@ -227,10 +236,10 @@ class UnboundedScreen:
             self._to_next_line()
 
     def index(self) -> None:
-        """Move the cursor down and keep its column (IND, VT, FF)."""
-        column = self.column()
+        """Move the cursor down and keep its column, and a pending wrap (IND, VT, FF)."""
+        column, pending = self.column(), self.pending
         self.newline()
-        self.x += column
+        self.x, self.pending = self.x + column + pending, pending
 
     def _to_next_row(self) -> bool:
         """Move to the begin of the next row of a wrapped line; return False in its last row."""
@@ -266,6 +275,7 @@ class UnboundedScreen:
 
     def address(self, row: int, column: int) -> None:
         """Address the cursor (CUP). In the row addressed last, move it; otherwise the next drawing begins a new line."""
+        self._address_column = min(max(column, 0), self.width - 1)
         if row == self.row:
             self.to_column(column)
         else:
@@ -422,11 +432,11 @@ class UnboundedScreen:
     def tab(self, count: int = 1) -> None:
         """Move to the next tab stops (HT, CHT). Over empty cells a tab is kept as a character."""
         line, column = self._line(), self.column()
-        for _ in range(min(count, (self.width - 1 - column + _TAB_WIDTH - 1) // _TAB_WIDTH)):
-            self.pending = False
+        while count and column < self.width - 1:
             skip = min((column // _TAB_WIDTH + 1) * _TAB_WIDTH, self.width - 1) - column
-            if len(line) > self._row_end() or any(cell != _VOID for cell in line[self.x :]):
-                self.to_column((column // _TAB_WIDTH + count) * _TAB_WIDTH)
+            is_regular = self._tab_stop(column, 1) == column + skip  # as a reader expands the character
+            if not is_regular or len(line) > self._row_end() or any(cell != _VOID for cell in line[self.x :]):
+                self.to_column(self._tab_stop(column, count))
                 return
             del line[self.x :]
             self._fill(line)
@@ -437,7 +447,49 @@ class UnboundedScreen:
 
     def back_tab(self, count: int) -> None:
         """Move back `count` tab stops (CBT)."""
-        self.to_column(((self.column() - 1) // _TAB_WIDTH - count + 1) * _TAB_WIDTH)
+        column = self.column()
+        if self._stops is None:
+            self.to_column(((column - 1) // _TAB_WIDTH - count + 1) * _TAB_WIDTH)
+            return
+        while count and column > 0:
+            column, count = self._stops.rfind(1, 0, column), count - 1
+        self.to_column(column)
+
+    @property
+    def has_default_tab_stops(self) -> bool:
+        """Whether there is a tab stop at every eighth column, and at no other one."""
+        return self._stops is None
+
+    def set_tab_stop(self) -> None:
+        """Set a tab stop at the cursor (HTS)."""
+        self._change_tab_stop(1)
+
+    def clear_tab_stop(self, how: int) -> None:
+        """Clear the tab stop at the cursor (0), or all of them (3) (TBC)."""
+        if how == 0:
+            self._change_tab_stop(0)
+        elif how == 3:
+            self._stops = bytearray(self.width)
+
+    def reset_tab_stops(self) -> None:
+        """Set the default tab stops (RIS)."""
+        self._stops = None
+
+    def _change_tab_stop(self, value: int) -> None:
+        stops = self._stops if self._stops is not None else bytearray(_default_tab_stops(self.width))
+        stops[self._address_column if self._addressed else self.column()] = value
+        self._set_tab_stops(stops)
+
+    def _set_tab_stops(self, stops: bytearray) -> None:
+        self._stops = None if stops == _default_tab_stops(self.width) else stops
+
+    def _tab_stop(self, column: int, count: int) -> int:
+        """Return the tab stop that is `count` stops after a column, at most the last column."""
+        if self._stops is None:
+            return min((column // _TAB_WIDTH + count) * _TAB_WIDTH, self.width - 1)
+        while count and column >= 0:
+            column, count = self._stops.find(1, column + 1), count - 1
+        return column if column >= 0 else self.width - 1
 
     def column(self) -> int:
         """Return the column of the cursor in its row."""
@@ -591,6 +643,11 @@ class UnboundedScreen:
         self.pending = self.x % self.width == 0
 
 
+@lru_cache(maxsize=4)
+def _default_tab_stops(width: int) -> bytes:
+    return bytes(column % _TAB_WIDTH == 0 < column for column in range(width))
+
+
 def _is_blank(cells: list[str]) -> bool:
     return all(cell in (" ", _VOID) for cell in cells)
 
@@ -738,7 +795,8 @@ class Renderer:
 
     def finish(self) -> str:
         """End the input, and return the text that was not taken."""
-        self._draw(_without_strings(self._take_held() + self._decoder.decode(b"", True)), ended=True)
+        text = _without_strings(self._take_held() + self._decoder.decode(b"", True))
+        self._draw(_INVISIBLE_AT_END.sub(_resizes_alone, text), ended=True)
         return self._screen.text()
 
     def cursor_line(self) -> str:
@@ -774,7 +832,7 @@ class Renderer:
             self._in_line = True
 
     def _at_empty_line(self) -> bool:
-        plain = self._screen.autowrap and not self._draws_lines()
+        plain = self._screen.autowrap and self._screen.has_default_tab_stops and not self._draws_lines()
         return plain and not self._alternate and not self._in_line and self._screen.at_empty_line()
 
     def _draws_lines(self) -> bool:
@@ -809,6 +867,7 @@ class Renderer:
                 self._control_sequence(token["final"], token["private"], token["args"], last)
             elif token[0] == _RESIZE:
                 self._screen.resize(self._widths.popleft())
+                self._last = last
 
     def _text(self, text: str) -> None:
         if self._alternate:
@@ -833,8 +892,12 @@ class Renderer:
         if escape[0] in "()":
             which, name = "()".index(escape[0]), escape[1:]
             self._charsets = f"{self._charsets[:which]}{name}{self._charsets[which + 1 :]}"
+        elif escape == "c":
+            self._screen.reset_tab_stops()
         elif self._alternate:
             return
+        elif escape == "H":
+            self._screen.set_tab_stop()
         elif escape in "78":
             self._save_or_restore(restore=escape == "8")
         elif escape in _ESCAPES:
@@ -852,6 +915,8 @@ class Renderer:
         elif final in "Hf":
             row, column = (*_numbers(args), None, None)[:2]
             screen.address(row or 1, (column or 1) - 1)
+        elif final == "g":
+            screen.clear_tab_stop(_numbers(args)[0] or 0)
         elif final == "K" and _numbers(args)[0] == 2:
             screen.erase_row()
         elif final == "b" and last:
@@ -887,6 +952,10 @@ class Renderer:
 def _without_strings(text: str) -> str:
     """Remove string sequences, which may contain line feeds, attributes and queries."""
     return _INVISIBLE.sub("", _STRINGS.sub("", text)) if "\x1b" in text else text
+
+
+def _resizes_alone(found: re.Match[str]) -> str:
+    return _RESIZE * found[0].count(_RESIZE)
 
 
 def _partial_begin(text: str) -> int:

@@ -116,6 +116,7 @@ FEATURES = st.sampled_from(
         *(b"\x1b7", b"\x1b8", b"\x1b[s", b"\x1b[u", b"\x1b[4h", b"\x1b[4l", b"\x1b[3b", b"\x1bD", b"\x1bE"),
         *(b"\x1b[?7l", b"\x1b[?7h", b"\x1b[C", b"\x1b[3D", b"\x1b[2G", b"\x1b[A", b"\x1b[K", b"\x1b[1K", b"\x1b[2X"),
         *(b"\x1b[m", b"\x1b[6n", b"\x00", b"\x07", b"    ", "é─\ufffd".encode()),
+        *(b"\x1bH", b"\x1b[g", b"\x1b[3g", b"\x1b[5G\x1bH", b"\x1b[2I", b"\x1b[2Z"),
         *(b"\x1b[2P", b"\x1b[2@", b"\x1b[J", b"\x1b[I", b"\x1b[Z", b"\x1b[4`", b"\x1b[2a", b"\x1b[?25l", b"\x1bM"),
     ]
 )
@@ -154,9 +155,53 @@ def assert_same_rows(pieces: list[bytes], cols: int, prefix: bytes = b"") -> Non
         assert row in columns_of(line, cols)
 
 
-@given(st.lists(FEATURES, max_size=40))
+@given(st.lists(FEATURES.filter(lambda piece: piece != b"\x1b[3g"), max_size=40))  # with a tab stop ahead, no line wraps
 def test_text_equals_the_rows_of_the_screen(pieces: list[bytes]) -> None:
     assert_same_rows(pieces, 500)
+
+
+#: As `tabs -4` and `tabs 5,9,20` of ncurses print it.
+TABS_4 = b"\r\x1b[3g" + b"    \x1bH" * 19 + b"\r"
+TABS_LIST = b"\r\x1b[3g    \x1bH    \x1bH           \x1bH\r"
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (TABS_4 + b"a\tb\tc\r\n", "a   b   c"),
+        (TABS_LIST + b"a\tb\tc\td\te\r\n", "a   b   c          d" + " " * 59 + "e"),
+        (TABS_LIST + b"a\tb\x1bcx\ty\r\n", "a   bx  y"),
+        (b"\x1b[3g\x1b[;9H\x1bH\x1b[;17H\x1bH\x1b[;1Ha\tb\tc\r\n", "a\tb\tc"),
+        (b"\x1b[9G\x1b[g\ra\tb\r\n", "a               b"),
+        (b"\x1b[9G\x1b[g\x1bH\ra\tb\r\n", "a\tb"),
+        (b"\x1b[5G\x1bH\ra\x1b[3Ib\x1b[2ZX\r\n", "a       X       b"),
+    ],
+)
+def test_tab_stops_are_those_of_the_output(raw: bytes, text: str) -> None:
+    assert render(raw, 80).split("\n")[0].rstrip(" ") == text
+
+
+@pytest.mark.parametrize("cols", [9, 10, 17, 80])
+@pytest.mark.parametrize("then", [b"\x1b[Z", b"\x1b[2Z", b"\t", b"\x1b[g\r\t", b"\x1bH\r\t"])
+def test_tabs_in_the_last_column_are_those_of_the_screen(cols: int, then: bytes) -> None:
+    assert_same_rows([b"x" * cols, then, b"y"], cols, b"\x1b[?7l")
+
+
+@given(
+    st.lists(st.tuples(st.lists(FEATURES, max_size=10), st.integers(10, 60)), max_size=4),
+)
+def test_tab_stops_after_a_resize_are_those_of_the_screen(parts: list[tuple[list[bytes], int]]) -> None:
+    model, data, resizes = ScreenModel(40, 3), b"\x1b[?7l\x1b[3g\x1b[7G\x1bH", list[tuple[int, int]]()
+    model.feed(data)
+    for pieces, cols in parts:
+        added = b"".join(piece for piece in pieces if piece[-1:] in b"HgGIZ\t\r") + b"\r"
+        model.feed(added)
+        model.resize(cols, 3)
+        data += added
+        resizes.append((len(data), cols))
+    model.feed(b"\r\ta\tb\tc")
+    cols = parts[-1][1] if parts else 40
+    assert model.snapshot().rows[0] in columns_of(render(data + b"\r\ta\tb\tc", 40, resizes).split("\n")[0], cols)
 
 
 #: Output whose lines wrap, and motions between their rows.
@@ -198,6 +243,8 @@ AT_THE_BOTTOM = WRAPPING | st.sampled_from([b"\x1b[B", b"\x1b[2B"])
 AT_THE_TOP = WRAPPING | st.sampled_from([b"\x1b7", b"\x1b8"])
 
 
+@example((b"\n" * 150, [b"123456789", b"x", b"\v", b"ab"]))
+@example((b"\n" * 150, [b"123456789", b"x", b"\x1bD", b"\r", b"ab"]))
 @given(
     st.tuples(st.just(b"\n" * 150), st.lists(AT_THE_BOTTOM, max_size=40))
     | st.tuples(st.just(b"\n" * 60 + b"\x1b7"), st.lists(AT_THE_TOP, max_size=20))
@@ -319,6 +366,10 @@ some = st.lists(st.sampled_from(TEXT + SEQUENCES + STRINGS), max_size=30).map(b"
 
 
 @given(some, st.lists(st.integers(0, 120), max_size=5), st.integers(1, 40))
+@example(b"a\t\x1b[1;31m", [9], 1)  # a sequence at the end must not decide whether the line is plain
+@example(b"a\t\x1b[m\x1b[6n", [5], 1)
+@example(b"a\x1b[3b", [1], 9)
+@example(b"a\x1b[m\x1b[3b", [4], 9)
 def test_render_resize_to_same_width_changes_nothing(data: bytes, places: list[int], width: int) -> None:
     resizes = [(place % (len(data) + 1), width) for place in places]
     assert render(data, width, sorted(resizes)) == render(data, width)

@@ -345,7 +345,7 @@ class Emulator(pyte.Screen):
 
     def back_tab(self, count: int | None = None) -> None:
         """Move the cursor back `count` tab stops (CBT)."""
-        self.cursor.x, self.margin_wrap = self.cursor.x - self.margin_wrap, False
+        self.cursor.x, self.margin_wrap = self.column, False
         self.cost += 2 * len(self.tabstops)
         behind = sorted(stop for stop in self.tabstops if stop < self.cursor.x)
         self.cursor.x = behind[-(count or 1)] if (count or 1) <= len(behind) else 0
