@@ -21,6 +21,7 @@ from transports.errors import (
     InvalidOption,
     Unsupported,
 )
+from transports.os_errors import is_timeout
 
 from .attempt import Attempt, Stage, printable
 
@@ -197,6 +198,8 @@ def _timeout(error: Exception, attempt: Attempt) -> ChannelError:
 def _unreachable(error: Exception, attempt: Attempt) -> ChannelError:
     if attempt.stage is not Stage.TCP:
         return _lost(error, attempt)
+    if isinstance(error, OSError) and is_timeout(error):
+        return _timeout(error, attempt)
     return _failed(f"cannot be reached: {_text(error)}", _STAGE_HINTS[Stage.TCP], attempt)
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from transports.channel import Channel, Pty, check_window_size
 from transports.errors import ChannelClosed, ConnectFailed, ConnectTimeout, Unsupported
+from transports.os_errors import is_timeout
 from transports.output_guard import OutputGuard
 from transports.receiver import Receiver
 
@@ -142,17 +143,19 @@ class TelnetChannel(Channel):
 
     async def _connect(self, connection: TelnetConnection) -> asyncio.Transport:
         options = self._options
+        timeout = asyncio.timeout(options.connect_timeout_s)
         try:
-            async with asyncio.timeout(options.connect_timeout_s):
+            async with timeout:
                 transport, _ = await asyncio.get_running_loop().create_connection(
                     lambda: connection, options.host, options.port
                 )
-        except TimeoutError:
-            raise ConnectTimeout(
-                f"{self._peer} did not answer within {options.connect_timeout_s:g} s",
-                hint="check host and port, and any firewall on the path",
-            ) from None
         except (OSError, UnicodeError) as error:  # UnicodeError: a name that IDNA cannot encode
+            if isinstance(error, OSError) and (timeout.expired() or is_timeout(error)):
+                limit = (
+                    f"within {options.connect_timeout_s:g} s" if timeout.expired() else "in the system's time for a connection"
+                )
+                hint = "check host and port, and any firewall on the path"
+                raise ConnectTimeout(f"{self._peer} did not answer {limit}", hint=hint) from None
             raise ConnectFailed(f"cannot connect to {self._peer}: {_reason(error)}", hint="check host and port") from error
         return transport
 

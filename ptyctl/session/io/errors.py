@@ -13,6 +13,13 @@ from transports.errors import ChannelBroken, ChannelError
 
 _log = logging.getLogger(__name__)
 OPEN_FILE_LIMITS = (errno.EMFILE, errno.ENFILE)
+#: Errors of a connection. Only file systems of other machines have some of them, too.
+_CONNECTION_ERRORS = frozenset(
+    {
+        *(errno.ETIMEDOUT, errno.ECONNRESET, errno.ECONNABORTED, errno.EPIPE, errno.ESHUTDOWN, errno.ENOTCONN),
+        *(errno.EHOSTUNREACH, errno.EHOSTDOWN, errno.ENETUNREACH, errno.ENETDOWN, errno.ENETRESET),
+    }
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,6 +33,8 @@ def from_os_error(error: OSError) -> PtyctlError:
         return PtyctlError(
             ErrorCode.LIMIT_EXCEEDED, f"the server cannot open another file: {why}", hint=NextStep.CLOSE_SESSIONS
         )
+    if error.errno in _CONNECTION_ERRORS and error.filename is None:
+        return PtyctlError(ErrorCode.REMOTE_CLOSED, f"the connection broke: {why}", hint=NextStep.OPEN_SESSION)
     return PtyctlError(ErrorCode.IO_ERROR, f"the server cannot use a file: {why}", hint="make the state directory accessible")
 
 
