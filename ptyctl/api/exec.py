@@ -54,7 +54,7 @@ class ExecRequest(Addressed):
     lines: tuple[SystemText, ...] | None = Field(
         default=None, min_length=1, fail_fast=True, description="config lines, each checked"
     )
-    block_id: Id | None = Field(default=None, description="wait again")
+    block_id: Id | None = None
     approval_id: Annotated[Id | None, Unlisted] = None
     return_pending: Annotated[bool, Unlisted] = False
     timeout_ms: int = Field(default=DEFAULT_EXEC_TIMEOUT_MS, ge=0, description=f"at most {MAX_WAIT_MS}")
@@ -70,7 +70,7 @@ class ExecRequest(Addressed):
     parse: bool | None = None
     max_output_bytes: int = Field(default=DEFAULT_MAX_OUTPUT_BYTES, ge=256, le=MAX_REPLY_BYTES)
     cancel_after_ms: Annotated[int | None, Unlisted] = Field(default=None, ge=1)
-    grep: str | None = Field(default=None, description="return only lines that match this RE2 pattern")
+    grep: str | None = Field(default=None, description="return only matching lines (RE2)")
     grep_context: int = Field(default=0, ge=0, le=100, description="lines around each")
     from_cursor: Cursor | None = Field(default=None, description="with block_id: next_cursor; returns only what is new")
 

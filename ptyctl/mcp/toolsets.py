@@ -23,7 +23,7 @@ LOCK_LOST: yours ended; lock again, read what happened since."""
 _EXEC = """\
 Run a command and get its output: cmd, lines or block_id. exit_code is null if the far end has none.
 done_reason approval: a person must allow it; tell your user, call again with block_id.
-timed_out: it still runs; call again with block_id and from_cursor=next_cursor. \
+timed_out: call again with block_id and from_cursor=next_cursor. \
 BUSY: another command runs; wait by block_id, or io write key=ctrl_c. \
 output_truncated: use grep, or io read mode=history from the cursor in the gap. \
 waiting_for_input: answer by io write, or by responses in the call."""
@@ -221,7 +221,7 @@ _TERMINAL = (
     Tool(
         "memory_terminal_interactive",
         "Run commands in shared terminals",
-        "execute a command headless, or in an interactive terminal that people see; then read_output, terminate, list.",
+        "Run commands headless, or in interactive terminals that people see.",
         TerminalResponse,
         method=Method(TerminalCall, call_terminal),
     ),

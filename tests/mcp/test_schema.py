@@ -18,6 +18,7 @@ from ptyctl.mcp.toolsets import choose
 
 CORE = choose("core")
 ALL = choose("all")
+EVERY = choose("all,terminal")
 
 #: Example calls of each tool, as in the documentation.
 EXAMPLES: dict[str, list[dict[str, Any]]] = {
@@ -100,7 +101,13 @@ def test_all_tool_definitions_take_less_than_15_kb() -> None:
     assert len(json.dumps([listed(tool) for tool in ALL], separators=(",", ":"))) < 15_000
 
 
-@pytest.mark.parametrize("tool", ALL, ids=named)
+def test_definitions_of_every_toolset_take_less_than_16_kb() -> None:
+    """`terminal` is for other callers than the toolsets of `all`; its tool takes about 1 KB."""
+    assert {*EVERY} - {*ALL} == {*choose("terminal")}
+    assert len(json.dumps([listed(tool) for tool in EVERY], separators=(",", ":"))) < 16_000
+
+
+@pytest.mark.parametrize("tool", EVERY, ids=named)
 def test_input_schema_uses_only_portable_keywords(tool: Tool) -> None:
     """Rules of google-genai, openai-agents (strict), Anthropic and llguidance; `test_schema_clients` runs the libraries."""
     for node in nodes(definition(tool).input_schema):

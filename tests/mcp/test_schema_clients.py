@@ -21,7 +21,7 @@ from ptyctl.mcp.toolsets import choose
 
 @pytest.fixture(scope="module")
 def tools() -> list[Tool]:
-    return [definition(tool) for tool in choose("all")]
+    return [definition(tool) for tool in choose("all,terminal")]
 
 
 def imported(module: str) -> Any:
