@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import time
 from bisect import insort
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from ptyctl.api.blocks import Block, BlocksGet, BlocksRead, BlocksReply, BlocksS
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, invalid
 from ptyctl.core.echo import strip_echo, strip_prompt
 from ptyctl.core.spool import UTF8_MAX_BYTES, whole_characters
+from ptyctl.session.io.base64_text import base64_text
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.time_slice import TimeSlice
 from ptyctl.session.runs.run_output import OutputRenderer
@@ -116,7 +116,7 @@ class BlockReader:
         """
         block, stream = find_block(session, request.block_id), session.stream
         if request.format == "raw":
-            return self._raw(session, block, request)
+            return await self._raw(session, block, request)
         if stream.raw_kept < _raw_end(session, block):
             return _spool_page(session, block, request)
         text = self._take(block, stream, request.offset)
@@ -137,17 +137,18 @@ class BlockReader:
         self._texts.remove(found)
         return found
 
-    def _raw(self, session: Session, block: Block, request: BlocksRead) -> BlocksReply:
+    async def _raw(self, session: Session, block: Block, request: BlocksRead) -> BlocksReply:
         begin, end = block.raw_begin, _raw_end(session, block)
         _check(request.offset, end - begin)
         offset = begin + request.offset
         data = session.stream.read_raw(offset, min(offset + request.max_bytes, end))
+        complete = block.ts_end is not None and offset + len(data) == end
         return BlocksReply(
-            data_b64=base64.b64encode(data).decode(),
+            data_b64=await base64_text(data),
             offset=request.offset,
             resume_offset=request.offset + len(data),
             size=end - begin,
-            complete=block.ts_end is not None and offset + len(data) == end,
+            complete=complete,
             message=_not_kept(session, block),
         )
 

@@ -25,6 +25,7 @@ from ptyctl.api.screen import (
 )
 from ptyctl.core.screen import ScreenSnapshot, StyledRun
 from ptyctl.core.search import compile_pattern
+from ptyctl.session.io.base64_text import base64_text
 from ptyctl.session.io.output_wait import WaitConditions, WaitProgress
 from ptyctl.session.screen.screen import ATTRIBUTES_COST, ScreenState, run_for
 from ptyctl.session.session import Session
@@ -39,7 +40,7 @@ _STYLE_FIELDS = tuple(name for name in StyledRun.__slots__ if name not in ("begi
 _STYLE = attrgetter(*_STYLE_FIELDS)
 
 
-def read_raw(session: Session, request: PtyReadRaw) -> RawReply:
+async def read_raw(session: Session, request: PtyReadRaw) -> RawReply:
     """Return raw bytes; fewer than were received if some were not kept."""
     if request.from_offset > session.stream.raw_size:
         raise invalid(f"from_offset {request.from_offset} is past the end, {session.stream.raw_size}", field="from_offset")
@@ -47,7 +48,7 @@ def read_raw(session: Session, request: PtyReadRaw) -> RawReply:
     size, kept = session.stream.raw_size, session.stream.raw_kept
     lost = size - kept if not data else 0
     return RawReply(
-        data_b64=base64.b64encode(data).decode(),
+        data_b64=await base64_text(data),
         offset=request.from_offset,
         resume_offset=request.from_offset + len(data),
         raw_size=size,

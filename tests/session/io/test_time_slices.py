@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import itertools
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +15,33 @@ import pytest
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.platforms import Platforms
 from ptyctl.session.approvals import Approvals
+from ptyctl.session.io import time_slice
+from ptyctl.session.io.base64_text import base64_text
 from ptyctl.session.runs.run_output import OutputRenderer
 from ptyctl.session.session import Session
 from tests.session.file_faults import intercept
 from tests.session.scripted_session import connect_session, write_to
 from tests.session.test_authorization import Rules
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 393_215, 393_216, 393_217, 2_000_000])
+async def test_base64_text_lets_other_tasks_run(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """The fake clock counts each look at it as longer than a slice."""
+    times = itertools.count()
+    monkeypatch.setattr(time_slice, "clock", lambda: float(next(times)))
+    data, turns = os.urandom(size), 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    counting = asyncio.create_task(count())
+    assert await base64_text(data) == base64.b64encode(data).decode()
+    counting.cancel()
+    assert turns >= size // 393_216 - 1
+
 
 #: What the fake clock counts for each write to the channel (seconds): three writes are longer than a slice.
 WRITE_S = 0.001
