@@ -18,8 +18,28 @@ from .shells import Dialect
 
 #: The shell function that prints a mark; it exists in the memory of the shell only.
 FUNCTION = "__ptyctl"
-#: The words that evaluate a text; a backslash prevents the expansion of an alias.
-_EVALUATE: dict[Dialect, str] = {"posix": "\\command eval", "zsh": "\\builtin eval", "fish": "eval"}
+#: The shell variable with the word that comes before `eval`; the function sets it each time.
+_BEFORE_EVAL = f"{FUNCTION}_by"
+#: The words that evaluate a text within a command; with marks, the hooks choose some of them. fish allows no function `eval`.
+EVALUATE = f"${{{_BEFORE_EVAL}-}} ${{{FUNCTION}:-eval}}"
+#: What the function does first: find a word that avoids functions of the user's, which may have the name of a builtin. `:` if
+#: there is none. `command` also keeps an error in a special builtin from ending the line. bash reports functions (`declare`
+#: sets no attribute here). In other POSIX shells only the builtin `command` finds `:` and does not find a missing file, and
+#: eval is a special builtin, which no function replaces (POSIX 2.9.1.4). `@` is that variable.
+_CHOOSE: dict[Dialect, str] = {
+    "posix": (
+        r"case ${BASH_VERSION-} in ?*)@=command;\declare -f +i command&&{ @=builtin;\declare -f +i builtin&&{ @=;"
+        r"\declare -f +i eval&&@=:;};};;*)@=;{ \command -v :&&{ \command -v /:||@=command;};}<>/dev/null >&0 2>&0;;esac"
+    ),
+    "zsh": "@=builtin;((${+functions[builtin]}))&&{ @=;((${+functions[eval]}))&&@=:;}",
+}
+#: Removes the function that keeps `_CHOOSE` from a word, in a subshell. bash in POSIX mode finds unset before a function.
+_REMOVE: dict[Dialect, str] = {"posix": r"POSIXLY_CORRECT=;\unset -f command", "zsh": r"\unset -f builtin"}
+#: printf in a subshell, where a function of that name can be removed. zsh reports an error if there is none.
+_SUBSHELL_PRINTF: dict[Dialect, str] = {
+    "posix": r"POSIXLY_CORRECT=;\unset -f printf;\printf",
+    "zsh": r"[[ -z ${functions[printf]-} ]]||\unset -f printf;\printf",
+}
 #: The start of fish's message for a line that it cannot run.
 FISH_ERROR_PREFIX = "fish: "
 #: Appended to a command: a failure then does not end a shell under `set -e` or run a trap, and keeps its status.
@@ -28,9 +48,14 @@ _AND_ON = "&&:"
 _ACTED_UPON = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\udc80-\udcff]")
 #: Characters that a printf format in single quotes cannot contain; `!` because bash expands history in double quotes.
 _NOT_IN_A_FORMAT = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\udc80-\udcff'\\%!]|^-")
+_NOT_IN_A_ROW = re.compile(r"[\n'\\%!]")
 #: A terminal in canonical mode truncates a line at 4095 bytes (Linux termios(3)), the editor of busybox at 1024. A longer
 #: command is typed in several lines of 150 characters, of up to four bytes each; quotes are closed and reopened between them.
 _LONG_LINE = re.compile(r"((?:'\\''|[^'\n]){150})(?=[^\n])")
+
+#: The end of the function, before which its definition is typed in two rows if the first row would be too long.
+_RETURN = 'return "$3";'
+_ROW_BYTES = 1000
 
 #: Words, also quoted, and redirections, in pipelines and lists.
 _VARIABLE = r"\$(?:\w+|\?)"
@@ -63,43 +88,56 @@ class Marker:
         echoed in a third of the time. `$?` is preserved for the command and after it. The leading blank keeps the line out of
         the history of shells that are configured so (HISTCONTROL, HIST_IGNORE_SPACE).
         """
-        begin = f"{FUNCTION} {counter} B "
+        begin, separator = f"{FUNCTION} {counter} B ", ";"
+        previous = status = "$status" if self.dialect == "fish" else f"$?{_AND_ON}"
         if define:  # defining a function sets the status, so the previous one is expanded first
-            word = "eval" if self.dialect == "fish" else "\\eval"  # in fish, `\e` is an escape character
-            begin = f"{word} {self._quote(f'{self._definition()};{begin}')}"
-        status = "$status" if self.dialect == "fish" else f"$?{_AND_ON}"
-        evaluated, separator = self.eval_command(command), ";"
+            if self.dialect == "fish":
+                begin = f"eval {self._quote(f'{self._definition()};{begin}')}"
+            else:
+                begin, previous = f"{_BEFORE_EVAL}=$?;{self._definition()};{begin}", f"${_BEFORE_EVAL}{_AND_ON}"
+        evaluated = self.eval_command(command, None if self.dialect == "fish" else f"${_BEFORE_EVAL} eval")
         if self.dialect == "zsh" and _USES_JOB.search(command) and is_typable(command):
             evaluated, separator = command, "" if command.endswith("&") else ";"
-        return f" {begin}{status};{evaluated}{separator}{FUNCTION} {counter + 1} E {status}"
+        line = f" {begin}{previous};{evaluated}{separator}{FUNCTION} {counter + 1} E {status}"
+        return line.replace(_RETURN, f"\n{_RETURN}", 1) if define and _first_row_bytes(line) > _ROW_BYTES else line
 
     def _definition(self) -> str:
         return self._function(f"'\\033]{OSC_NUMBER.decode()};{self.nonce};%s;%s;%s\\007'")
 
     def _function(self, format_: str, more: str = "") -> str:
-        """Return the definition: print the arguments counter, kind and status, and return the status."""
+        """Return the definition: print the arguments counter, kind and status, and return the status.
+
+        In a shell that cannot evaluate the command, no begin mark is printed. Without a word that avoids functions, it calls
+        itself in a subshell where one of them is removed; a fourth argument prevents that it does so again.
+        """
         if self.dialect == "fish":
             return f"function {FUNCTION};builtin printf {format_} $argv{more};return $argv[3];end"
-        return f'{FUNCTION}(){{ {self._printf()} {format_} "$@"{more};return "$3";}}'
-
-    def _printf(self) -> str:
-        """Return printf in a form that an alias or a function of the same name does not change."""
-        return "\\builtin printf" if self.dialect == "zsh" else "\\command printf"
+        choose, again = _CHOOSE[self.dialect].replace("@", _BEFORE_EVAL), f'({_REMOVE[self.dialect]};{FUNCTION} "$@" x)'
+        printed = f'"${_BEFORE_EVAL}" printf {format_} "$1" "$2" "$3"{more}'
+        print_ = f"case ${_BEFORE_EVAL}$2${{4-}} in [bc]*){printed};;:B|*x);;*){again};;esac"
+        return f"{FUNCTION}(){{ {choose};{print_};{_RETURN}}}"
 
     def eval_command(self, command: str, evaluate: str | None = None) -> str:
         """Return a line that evaluates a command of any number of lines, with control characters escaped.
 
-        `evaluate` are the words for it, if the shell has others. `command eval` survives a syntax error in shells in which eval
-        is a special built-in (POSIX 2.8.1).
+        `evaluate` are the words for it; without, those that the line of the marker, or the hooks, have chosen.
         """
-        evaluate = evaluate or _EVALUATE[self.dialect]
         command = command.replace("\r\n", "\n")
         if self.dialect == "fish":
-            return f"{evaluate} {self._quote(command)}"
+            return f"eval {self._quote(command)}"
+        evaluate = evaluate or EVALUATE
         if not _ACTED_UPON.search(command):
             return f"{evaluate} {self._quote(command)}"
-        format_ = _NOT_IN_A_FORMAT.sub(lambda found: f"\\{ord(found[0]) & 0xFF:03o}", command)
-        return f'{evaluate} "(exit $?){_AND_ON};$({self._printf()} {self._quote(format_)})"'  # printf sets the status
+        format_ = _NOT_IN_A_FORMAT.sub(_in_octal, command)
+        return f'{evaluate} "(exit $?){_AND_ON};{self._printed(self._quote(format_))}"'  # printf sets the status
+
+    def as_word(self, text: str) -> str:
+        """Return one word, in one row, that expands to a text of any number of lines. Not for fish."""
+        printed = self._printed("'" + _NOT_IN_A_ROW.sub(_in_octal, text) + "'")
+        return f'"{printed}"'
+
+    def _printed(self, format_: str) -> str:
+        return f"$({_SUBSHELL_PRINTF[self.dialect]} {format_})"
 
     def _quote(self, text: str) -> str:
         if self.dialect == "fish":
@@ -122,6 +160,14 @@ class AsciiMarker(Marker):
     def _definition(self) -> str:
         format_ = f"'%s%s;%s;%s;%s%s' {self._quote(self.prefix)} {self.nonce}"
         return self._function(format_, f" {self._quote(self.suffix)}")
+
+
+def _in_octal(found: re.Match[str]) -> str:
+    return f"\\{ord(found[0]) & 0xFF:03o}"
+
+
+def _first_row_bytes(line: str) -> int:
+    return len(line.partition("\n")[0].encode("utf-8", "surrogatepass"))
 
 
 def _literal(text: str) -> str:

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from fixtures.servers.programs import require_program
-from tests.controller.session_calls import PATIENCE_MS, Open
+from ptyctl.api import ErrorCode
+from ptyctl.api.handle import SessionHandle
+from tests.controller.conversation import Pty
+from tests.controller.session_calls import PATIENCE_MS, MakeController, Open, execute, refused
 
 #: Several lines, so that it cannot be typed as it is.
 WRAPPED = "printf '%s\\n' one\nsh -c 'exit 3'"
@@ -50,3 +53,115 @@ async def test_function_named_as_builtin_does_not_change_commands(
         reply = await handle.exec("echo one\nsh -c 'exit 3'", timeout_ms=PATIENCE_MS)
         assert (reply.stdout, reply.exit_code, reply.done_reason) == ("one\n", 3, "marks")
     assert (await handle.exec(f"{names.split()[0]} x")).stdout == "function\n"
+
+
+#: What the functions do: nothing else, or pass their arguments on and print more.
+BODIES = ["echo function", 'echo function; "$@"']
+BASH_NAMES = ["command", "eval", "builtin", "printf", "command printf", "command builtin", "builtin eval"]
+#: dash and busybox find eval, a special builtin, before a function, and refuse a function of that name.
+ASH_NAMES = ["command", "builtin", "printf", "command printf"]
+UNMARKED = {
+    "bash": ("bash", "--norc"),
+    "bash as sh": ("bash", "--posix", "--norc"),
+    "bash without a line editor": ("bash", "--norc", "--noediting"),
+    "restricted bash": ("bash", "--restricted", "--norc"),
+    "zsh": ("zsh", "-f"),
+    "dash": ("dash",),
+    "busybox": ("busybox", "sh"),
+}
+
+
+def define_functions(names: str, body: str) -> str:
+    return "\n".join(f"{name}() {{ {body}; }}" for name in names.split())
+
+
+async def open_unmarked(open_session: Open, shell: str, **env: str) -> SessionHandle:
+    command = UNMARKED[shell]
+    require_program(command[0], command[0])
+    return await open_session(command=command, env=env, shell_integration="off")
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize(
+    ("shell", "names"),
+    [
+        *itertools.product(["bash", "bash without a line editor"], BASH_NAMES),
+        *itertools.product(["bash as sh"], ["command", "builtin", "printf", "command builtin"]),
+        *itertools.product(["zsh"], ["command", "eval", "builtin", "printf", "command builtin printf", "command eval"]),
+        *itertools.product(["dash", "busybox"], ASH_NAMES),
+    ],
+)
+async def test_function_named_as_builtin_does_not_change_commands_without_marks(
+    open_session: Open, tmp_path: Path, shell: str, names: str, body: str
+) -> None:
+    handle = await open_unmarked(open_session, shell)
+    (tmp_path / "functions").write_text(define_functions(names, body))
+    defined = await handle.exec(f". {tmp_path}/functions", timeout_ms=PATIENCE_MS)
+    assert (defined.stdout, defined.exit_code, defined.done_reason) == ("", 0, "marker")
+    for command in ("echo one\nsh -c 'exit 3'", "echo 'o\tne' | tr -d '\t'; sh -c 'exit 3'"):  # a tab is typed in another form
+        reply = await handle.exec(command, timeout_ms=PATIENCE_MS)
+        assert (reply.stdout, reply.exit_code, reply.done_reason) == ("one\n", 3, "marker")
+    assert (await handle.exec("echo $?")).stdout == "3\n"
+    reply = await execute(handle, cmd="echo one", rc_mode={"marker_prefix": "<<"}, timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code) == ("one\n", 0)
+    assert (await handle.exec(f"{names.split()[0]} true")).stdout == "function\n"
+
+
+async def test_function_named_as_builtin_does_not_change_commands_in_restricted_bash(open_session: Open) -> None:
+    handle = await open_unmarked(open_session, "restricted bash")
+    await handle.exec(define_functions("command printf", "echo function"), timeout_ms=PATIENCE_MS)
+    reply = await handle.exec("echo one\nsh -c 'exit 3'", timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("one\n", 3, "marker")
+
+
+@pytest.mark.parametrize(("shell", "variable"), [("dash", "ENV"), ("busybox", "ENV"), ("bash", "")])
+async def test_function_of_startup_file_does_not_change_commands_without_marks(
+    open_session: Open, tmp_path: Path, shell: str, variable: str
+) -> None:
+    require_program(shell, shell)
+    startup = tmp_path / ".bashrc"
+    startup.write_text(define_functions("command printf builtin", "echo function"))
+    command = ("busybox", "sh") if shell == "busybox" else (shell,)
+    env = {"HOME": str(tmp_path)} | ({variable: str(startup)} if variable else {})
+    handle = await open_session(command=command, env=env, shell_integration="off")
+    for _ in range(2):
+        reply = await handle.exec("echo one\nsh -c 'exit 3'", timeout_ms=PATIENCE_MS)
+        assert (reply.stdout, reply.exit_code, reply.done_reason) == ("one\n", 3, "marker")
+
+
+@pytest.mark.parametrize("shell", ["dash", "busybox"])
+async def test_error_in_special_builtin_under_function_named_command_has_its_output(open_session: Open, shell: str) -> None:
+    """Without the builtin `command`, the error ends the line before the end mark."""
+    handle = await open_unmarked(open_session, shell)
+    await handle.exec(define_functions("command", "echo function"), timeout_ms=PATIENCE_MS)
+    reply = await handle.exec("echo one; export a-b=1; echo never", timeout_ms=PATIENCE_MS)
+    assert reply.stdout.startswith("one\n")
+    assert "never\n" not in reply.stdout
+    assert reply.exit_code is None
+    reply = await handle.exec("echo two; sh -c 'exit 4'", timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code) == ("two\n", 4)
+
+
+@pytest.mark.parametrize("prefix", ["", "<<"])
+@pytest.mark.parametrize(("shell", "names"), [("bash", "command builtin eval"), ("zsh", "builtin eval")])
+async def test_command_that_cannot_be_evaluated_is_not_run_and_reported(
+    open_session: Open, tmp_path: Path, shell: str, names: str, prefix: str
+) -> None:
+    handle = await open_unmarked(open_session, shell)
+    await handle.exec(define_functions(names, "echo function"), timeout_ms=PATIENCE_MS)
+    mode = {"rc_mode": {"marker_prefix": prefix}} if prefix else {}
+    with refused(ErrorCode.UNSUPPORTED, "was not run", "unset -f eval"):
+        await execute(handle, cmd=f"touch {tmp_path}/ran\ntouch {tmp_path}/ran", timeout_ms=PATIENCE_MS, **mode)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("names", ["", "command", "eval", "builtin", "command builtin"])
+async def test_function_named_as_builtin_does_not_change_command_in_directory(
+    make_controller: MakeController, tmp_path: Path, names: str
+) -> None:
+    pty = Pty(await make_controller(state_dir=tmp_path / "state"))
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    await pty.run(define_functions(names, "echo function") or "true")
+    block = await pty.run("pwd\nsh -c 'exit 3'", cwd=str(folder))
+    assert (block["text"], block["exit_code"]) == (f"{folder}\n", 3)

@@ -57,6 +57,24 @@ async def test_marks_give_output_and_exit_code(start: Start, command: tuple[str,
         assert (reply.stdout, reply.exit_code, reply.done_reason) == (stdout, code, "marks"), line
 
 
+@pytest.mark.parametrize("integration", ["auto", "off"])
+@pytest.mark.parametrize("program", ["bash", "zsh", "dash", "busybox"])
+async def test_functions_named_as_builtins_in_startup_file_do_not_change_commands(
+    start: Start, tmp_path: Path, program: str, integration: str
+) -> None:
+    for name in ("command", "builtin", "printf"):
+        for file in (".bashrc", ".zshrc"):
+            with (tmp_path / file).open("a") as startup:
+                startup.write(f"{name}() {{ echo function; }}\n")
+    require_program(program, program)
+    arguments = ("sh",) if program == "busybox" else ()
+    variables = (f"HOME={tmp_path}", f"ZDOTDIR={tmp_path}", f"ENV={tmp_path}/.bashrc")
+    session = await start("env", *variables, program, *arguments, shell_integration=integration)
+    for number in range(2):
+        reply = await session.exec(f"echo one\nsh -c 'exit {number}'", timeout_ms=PATIENCE_MS)
+        assert (reply.stdout, reply.exit_code) == ("one\n", number)
+
+
 @pytest.mark.parametrize("command", [(*BASH, "-a"), ("zsh", "-a", "-f", "-i")])
 async def test_shell_that_exports_all_variables_exports_no_nonce(start: Start, command: tuple[str, ...]) -> None:
     session = await start(*command)

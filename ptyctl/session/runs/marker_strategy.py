@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import DoneReason
 from ptyctl.core.control_sequences import BRACKETED_PASTE
 from ptyctl.core.marker import AsciiMarker, Marker, as_paste
@@ -16,6 +17,7 @@ from .strategy import ShellStrategy, finish_run, type_for_run
 
 #: The end mark in ASCII form is searched for in this many bytes at the end of the raw output.
 _TAIL_BYTES = 128 * 1024
+_NOT_RUN = "the command was not run: functions in the shell replace the builtin eval and the builtins that could call it"
 
 
 class MarkerStrategy(ShellStrategy):
@@ -78,7 +80,9 @@ class MarkerStrategy(ShellStrategy):
         if mark.kind == "begin" and mark.counter == self._counter:
             self.defined = True
             run.output_began(placed.raw_end, placed.spool_end)
-        elif mark.kind == "end" and mark.counter == self._counter + 1 and run.raw_begin is not None:
+        elif mark.kind == "end" and mark.counter == self._counter + 1 and run.raw_begin is None:
+            refuse_run(self._terminal, run)
+        elif mark.kind == "end" and mark.counter == self._counter + 1:
             reason: DoneReason = "cancelled" if run.ended_by_signal(mark.status) else "marker"
             finish_run(
                 self._terminal, run, reason, raw_end=placed.raw_begin, spool_end=placed.spool_begin, exit_code=mark.status
@@ -108,27 +112,36 @@ class MarkerStrategy(ShellStrategy):
         return at_prompt and quiet_s >= SETTLE_S
 
 
+def refuse_run(terminal: TerminalState, run: Run) -> None:
+    """End a run whose begin mark is missing before its end mark: the shell could not evaluate the command."""
+    error = PtyctlError(ErrorCode.UNSUPPORTED, _NOT_RUN, hint="remove one of these functions: unset -f eval")
+    run.output_began_with_echo()
+    finish_run(terminal, run, "cancelled", failure=error, cancel_reason=error.message)
+
+
 class _AsciiMarks:
     """Searches the spool for marks in ASCII form."""
 
     def __init__(self, marker: AsciiMarker, counter: int, stream: OutputStream) -> None:
         self._stream = stream
         self._begin = Search(compile_pattern(marker.pattern("B", counter), "marker"), stream.spool_end)
-        self._end: Search | None = None
         self._end_pattern = compile_pattern(marker.pattern("E", counter + 1), "marker")
+        self._end = Search(self._end_pattern, stream.spool_end)
+        self._begun = False
         self._raw = stream.raw_size
 
     def check(self, run: Run, terminal: TerminalState) -> None:
-        if self._end is None:
-            found = self._begin.search(self._stream.window)
-            if found is None:
-                return
+        found = None if self._begun else self._begin.search(self._stream.window)
+        if found is not None:
+            self._begun = True
             text = self._stream.read(found.start, found.end)
             position = self._stream.read_raw(self._raw, self._stream.raw_size).find(text)
             run.output_began(self._raw + max(position, 0) + len(text), found.end)
             self._end = Search(self._end_pattern, found.end)
         found = self._end.search(self._stream.window)
-        if found is not None:
+        if found is not None and not self._begun:
+            refuse_run(terminal, run)
+        elif found is not None:
             text = self._stream.read(found.start, found.end)
             exit_code = int(self._end_pattern.search(text).group(1))
             finish_run(terminal, run, "marker", raw_end=self._raw_end(text), spool_end=found.start, exit_code=exit_code)

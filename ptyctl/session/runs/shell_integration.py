@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 
-from ptyctl.core.marker import AsciiMarker
+from ptyctl.core.marker import EVALUATE, AsciiMarker
 from ptyctl.platforms import DeviceProfile
 from ptyctl.session.device.prompt_wait import wait_for_prompt
 from ptyctl.session.io.gate import Writer
@@ -16,8 +16,6 @@ from .shells import bash_hooks, zsh_hooks
 
 #: Older versions of bash have no array of prompt commands.
 _MIN_BASH = (5, 1)
-#: Characters that do not pass through a printf format in single quotes, or start a history expansion.
-_NOT_IN_A_FORMAT = re.compile(r"[\n'\\%!]")
 #: bash adds a line to its history before it runs it; HISTCONTROL may have kept the previous lines out. The loop removes ours.
 #: Under `set -a` the nonces, one of them in the function that the probe has defined, would be in the environment of programs.
 _BASH = """__ptyctl_nonce={nonce} __ptyctl_options=$BASHOPTS
@@ -59,12 +57,12 @@ async def install_integration(
         return False
     if shell.marker.dialect == "zsh":
         await output_of(terminal, profile, _ZSH_IGNORE_SPACE, writer)
-        text = _as_word(_ZSH.format(nonce=nonce, hooks=zsh_hooks()))
+        text = shell.marker.as_word(_ZSH.format(nonce=nonce, hooks=zsh_hooks()))
         return await _type_and_wait(terminal, profile, f" emulate zsh -o noaliases -c {text}; {_ZSH_RESTORE}", writer)
     if await _bash_version(terminal, profile, writer) < _MIN_BASH:
         return False
-    text = _as_word(_BASH.format(nonce=nonce, hooks=bash_hooks()))
-    return await _type_and_wait(terminal, profile, f" \\eval {text}", writer)
+    text = shell.marker.as_word(_BASH.format(nonce=nonce, hooks=bash_hooks()))
+    return await _type_and_wait(terminal, profile, f" {EVALUATE} {text}", writer)
 
 
 async def _bash_version(terminal: TerminalState, profile: DeviceProfile, writer: Writer) -> tuple[int, ...]:
@@ -73,12 +71,6 @@ async def _bash_version(terminal: TerminalState, profile: DeviceProfile, writer:
     lines = await output_of(terminal, profile, f" echo $(({left}+{right}))${{BASH_VERSION-}}", writer)
     versions = (re.match(rf"{left + right}(\d+)\.(\d+)\.", line) for line in lines)
     return next((tuple(map(int, found.groups())) for found in versions if found), ())
-
-
-def _as_word(text: str) -> str:
-    """Return one shell word that expands to a text of several lines."""
-    escaped = _NOT_IN_A_FORMAT.sub(lambda found: f"\\{ord(found[0]):03o}", text)
-    return f"\"$(printf '{escaped}')\""
 
 
 async def _type_and_wait(terminal: TerminalState, profile: DeviceProfile, line: str, writer: Writer) -> bool:
