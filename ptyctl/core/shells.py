@@ -31,6 +31,13 @@ _PREFIX_OPTIONS_WITH_VALUE = frozenset(("-a", "-C", "-n", "-u"))
 _LOOKUP_OPTIONS = frozenset(("-v", "-V"))
 _EXIT_COMMANDS = frozenset(("exit", "logout"))
 _READING_COMMANDS = frozenset(("read", "vared", "select"))
+#: Builtins that start no program and read nothing from the terminal.
+_SETTING_COMMANDS = (
+    frozenset(("unset", "export", "declare", "typeset", "readonly", "set", "shopt", "setopt", "unsetopt", "alias", "unalias"))
+    | frozenset(("trap", "cd", ":", "true", "false", "enable", "disable", "bind", "bindkey", "emulate", "autoload"))
+    | frozenset(("add-zsh-hook",))
+)
+_SUBSTITUTIONS = ("$(", "`")
 _SHELL_STARTERS = frozenset(("su", "chroot", "nsenter", "unshare", "newgrp", "login", "machinectl", "systemd-nspawn"))
 _REMOTE_COMMANDS = frozenset(("ssh", "slogin", "mosh", "telnet", "rlogin", "docker", "podman", "kubectl", "lxc", "incus"))
 _SUDO_COMMANDS = frozenset(("sudo", "doas"))
@@ -95,6 +102,14 @@ def shell_change(command: str) -> ShellChange:
 def reads_lines(command: str) -> bool:
     """Return whether a command line reads from the terminal in the shell itself, so that its prompt may be any text."""
     return any(part[0] in _READING_COMMANDS for part in _simple_commands(_words(command)))
+
+
+def only_sets_up(command: str) -> bool:
+    """Return whether a command line only changes the shell's state (`unset x; PS1='> '`): what follows is its prompt."""
+    words = _words(command)
+    if not words or any(text in command for text in _SUBSTITUTIONS):
+        return False
+    return all(part[0] in _SETTING_COMMANDS for part in _simple_commands(words))
 
 
 def _words(command: str) -> list[str]:

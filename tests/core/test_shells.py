@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.core.shells import answering_program, reads_lines, shell_change, shell_dialect
+from ptyctl.core.shells import answering_program, only_sets_up, reads_lines, shell_change, shell_dialect
 
 
 @pytest.mark.parametrize(
@@ -89,3 +89,22 @@ def test_answering_program_of_argv(argv: tuple[str, ...], program: str) -> None:
 )
 def test_reads_lines_of_command(command: str, reads: bool) -> None:
     assert reads_lines(command) is reads
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["unset PROMPT_COMMAND; PS0=; PS1='new> '", "precmd_functions=() preexec_functions=()", "PS1=x", "export A=1 && cd /tmp",
+     "PROMPT_COMMAND=(true 'x=1')", "setopt promptsubst"],
+)  # fmt: skip
+def test_only_sets_up_is_true_for_settings_of_the_shell(command: str) -> None:
+    assert only_sets_up(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["", "vim", "PS1=x vim", "PS1=$(vim)", "PS1=`vim`", 'x="$(vim)"', "unset x; read -e y", ". ./file", "unset 'x",
+     "x=(<(vim))", "f() { vim; }", "if true; then vim; fi", "for x in a; do unset x; done", "eval vim", "env vim", "exec vim",
+     "> file"],
+)  # fmt: skip
+def test_only_sets_up_is_false_for_commands_that_may_start_a_program_or_read(command: str) -> None:
+    assert not only_sets_up(command)

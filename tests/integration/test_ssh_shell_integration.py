@@ -86,6 +86,27 @@ async def test_shell_that_exports_all_variables_exports_no_nonce(start: Start, c
     assert [nonce for nonce in nonces if nonce in environment] == []
 
 
+@pytest.mark.parametrize(
+    ("command", "hooks"),
+    [(BASH, "unset PROMPT_COMMAND; PS0="), (ZSH, "precmd_functions=() preexec_functions=() PROMPT_EOL_MARK=")],
+)
+async def test_run_that_removes_hooks_and_changes_prompt_ends_soon_with_a_notice(
+    start: Start, command: tuple[str, ...], hooks: str
+) -> None:
+    session = await start(*command)
+    assert (await session.exec("true")).done_reason == "marks"
+    durations_ms = []
+    for number in range(5):  # a busy machine may delay each of them, but not all
+        reply = await session.exec(f"{hooks}; PS1='new{number}: '", timeout_ms=PATIENCE_MS)
+        assert (reply.stdout, any("hooks" in notice for notice in reply.notices or ())) == ("", True)
+        reply_after = await session.exec("echo hi; false")
+        assert (reply_after.stdout, reply_after.exit_code, reply_after.done_reason) == ("hi\n", 1, "marks")
+        durations_ms.append(reply.duration_ms)
+        if min(durations_ms) < 400:  # with the time to run the command
+            break
+    assert min(durations_ms) < 400
+
+
 async def check_typed_command_makes_block(start: Start, command: tuple[str, ...]) -> None:
     session = await start(*command)
     await session.exec("true")

@@ -6,6 +6,7 @@ from ptyctl.api.exec import DoneReason
 from ptyctl.core.control_sequences import BRACKETED_PASTE
 from ptyctl.core.marker import FUNCTION, Marker, as_paste, is_typable
 from ptyctl.core.marks import PlacedMark
+from ptyctl.core.shells import only_sets_up
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.terminal_state import TerminalState
 
@@ -48,8 +49,10 @@ class MarksStrategy(ShellStrategy):
         elif self._at_unmarked_prompt(run, quiet_s, begun=run.raw_begin is not None, ended=self._end is not None):
             self.marks_lost = True
             run.output_began_with_echo()
+            prompt = self._terminal.last_line()
+            if prompt.strip() and only_sets_up(run.command):
+                self._terminal.prompt.learn(prompt)  # of any form: the next command is typed at it
             if self._end is None:
-                prompt = self._terminal.last_line()
                 finish_run(self._terminal, run, "prompt", exit_code_reason=NO_MARKS, prompt_after=prompt)
             else:
                 self._finish_at(run, self._end, self._end.mark.status)

@@ -12,7 +12,7 @@ from ptyctl.api.exec import DoneReason
 from ptyctl.core.control_sequences import BRACKETED_PASTE, ESC
 from ptyctl.core.marks import OSC_NUMBER, PlacedMark
 from ptyctl.core.renderer import render
-from ptyctl.core.shells import Dialect, reads_lines, shell_change
+from ptyctl.core.shells import Dialect, only_sets_up, reads_lines, shell_change
 from ptyctl.files import write_memory_file
 from ptyctl.platforms.device_profile import QUESTION
 from ptyctl.session.io.gate import Writer
@@ -133,9 +133,15 @@ class ShellStrategy(CompletionStrategy):
             return False
         line = terminal.last_line()
         same = certainty == "exact" or self._preceded_command(run, line)
-        if same and editing:
+        if editing and (same or self._editor_is_of_shell(run, line)):
             return True
         return quiet_s >= UNMARKED_UNSURE_S and (same or (editing and not run.profile.may_ask(line)))
+
+    def _editor_is_of_shell(self, run: Run, line: str) -> bool:
+        """Return whether the line editor that reads is the shell's, at its prompt: no program can have been started."""
+        return only_sets_up(run.command) or (
+            self._terminal.shell_in_foreground() is True and not run.profile.may_ask(line) and bool(line.strip())
+        )
 
     def _input_may_be_unread(self, quiet_s: float) -> bool:
         """Return whether the shell is silent because it has not been scheduled: it may still have to read the command.

@@ -321,7 +321,8 @@ class StrategySelector:
         else:
             shell = await probe_shell(terminal, run.profile, self._nonce, writer, reinstall=self._hooks_removed)
         self._hooks_removed = False
-        install = self._may_install and not self._marks_lost and named != "posix"
+        # with marks the probe has installed them again: installed anew, their counter would begin at 0
+        install = self._may_install and not self._marks_lost and not self.has_marks and named != "posix"
         if install and await install_integration(terminal, run.profile, shell, self.shell_nonce, writer):
             self._installed_in = shell
             await self._wait_for_next_prompt(run)
