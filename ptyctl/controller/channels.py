@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from pydantic import SecretStr
 
 from ptyctl.api.errors import unsupported
 from ptyctl.api.session import Auth, Expect, PtyOptions, SessionRequest, SshOptions, TelnetOptions, Timeouts
-from ptyctl.core.shells import answering_program
+from ptyctl.core.shells import answering_program, shell_change
 from ptyctl.inventory import TargetHop
 from ptyctl.platforms import UNKNOWN_DEVICE
 from ptyctl.session.calls.session_preparation import merged_expect
@@ -79,6 +80,7 @@ def session_spec(destination: Destination) -> Spec:
         device=destination.device,
         platform=request.platform,
         program=_program(request, pty, may_be_posix=may_be_posix),
+        runs_program=platform is None and not is_console and pty.enabled and _runs_program(request),
         probe_shell=request.protocol != "local" and may_be_posix and (not is_console or platform is not None),
         integrated=_has_shell_integration(request),
         install_integration=_installs_integration(request),
@@ -88,6 +90,14 @@ def session_spec(destination: Destination) -> Spec:
         pty=pty,
         expect=expect,
     )
+
+
+def _runs_program(request: SessionRequest) -> bool:
+    """Return whether an SSH server is asked for a program that is no shell and starts none."""
+    if request.protocol != "ssh" or request.shell is not None or not request.command:
+        return False
+    command = request.command if isinstance(request.command, str) else shlex.join(request.command)
+    return shell_change(command) == "no"
 
 
 def with_shell_integration(request: SessionRequest, nonce_file: Path) -> SessionRequest:

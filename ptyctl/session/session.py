@@ -216,6 +216,7 @@ class Session:
         self.selector = StrategySelector(
             self.terminal,
             program=spec.program,
+            runs_program=spec.runs_program,
             probe_shell=spec.probe_shell,
             install_integration=spec.install_integration,
             shell=spec.shell,

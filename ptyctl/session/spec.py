@@ -19,6 +19,7 @@ class Spec:
     Attributes:
         device: name in the inventory, where the credentials are looked up again for a reconnect.
         program: path of the local program.
+        runs_program: the far end of SSH runs a program that starts no shell; it may never show a prompt.
         probe_shell: whether to find out if the far end is a POSIX shell.
         integrated: the program is a shell that is started with shell integration.
         install_integration: whether to install shell integration in a shell that was found by probing.
@@ -37,6 +38,7 @@ class Spec:
     device: str | None = None
     platform: str | None = None
     program: str | None = None
+    runs_program: bool = False
     # the aliases are the names in meta.json
     probe_shell: Annotated[bool, Field(alias="probing")] = False
     integrated: Annotated[bool, Field(alias="hooked")] = False

@@ -9,6 +9,7 @@ import pytest
 
 from fixtures.servers.openssh import OpenSshServer
 from ptyctl import ErrorCode, LocalController, PtyctlError, SessionHandle
+from tests.controller.session_calls import PATIENCE_MS
 
 #: Opens an SSH session that is closed after the test.
 Start = Callable[..., Awaitable[SessionHandle]]
@@ -114,3 +115,25 @@ async def test_unknown_host_key_is_refused(controller: LocalController, sshd: Op
         await SessionHandle.open(controller, **target(sshd, ssh_options=options))
     assert caught.value.code is ErrorCode.HOSTKEY_MISMATCH
     assert caught.value.details["reason"] == "unknown"
+
+
+@pytest.mark.waits
+@pytest.mark.parametrize("command", [["cat"], "exec cat"])
+async def test_exec_at_program_that_shows_nothing_is_refused_and_types_nothing(
+    controller: LocalController, sshd: OpenSshServer, command: list[str] | str
+) -> None:
+    async with await SessionHandle.open(controller, **target(sshd, command=command)) as handle:
+        with pytest.raises(PtyctlError) as caught:
+            await handle.exec("echo hi")
+        assert (caught.value.code, caught.value.details["reason"]) == (ErrorCode.BUSY, "no_prompt")
+        await handle.write("x\n")
+        reply = await handle.read(cursor="0", until_regex="x\\s+x\\s+", timeout_ms=PATIENCE_MS)
+        assert (reply.chunk, reply.timed_out) == ("x\nx\n", False)
+
+
+async def test_exec_at_program_with_any_prompt_types_only_the_command(controller: LocalController, sshd: OpenSshServer) -> None:
+    script = "printf 'Select: '; while read -r line; do echo \"<$line>\"; printf 'Select: '; done"
+    async with await SessionHandle.open(controller, **target(sshd, command=script)) as handle:
+        for word in ("one", "two"):
+            assert (await handle.exec(word, timeout_ms=PATIENCE_MS)).stdout == f"<{word}>\n"
+        assert "<>" not in ((await handle.read(cursor="0")).chunk or "")

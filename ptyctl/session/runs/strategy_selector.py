@@ -61,6 +61,7 @@ class StrategySelector:
         probe_shell: bool,
         install_integration: bool = False,
         shell: ShellName | None = None,
+        runs_program: bool = False,
         notify: Callable[[str], None] = lambda message: None,
     ) -> None:
         """Create the selector.
@@ -70,6 +71,7 @@ class StrategySelector:
             probe_shell: whether an unknown terminal may be probed for a shell.
             install_integration: whether to install shell integration in a shell that was found by probing.
             shell: the shell that the caller of open named; it is not probed for.
+            runs_program: whether the far end runs a program that is no shell, as the caller of open named it.
             notify: posts a notice for the session's users.
         """
         self.strategy: CompletionStrategy | None = None
@@ -80,6 +82,7 @@ class StrategySelector:
         self._stream = terminal.stream
         self._program = program
         self._named = shell
+        self._runs_program = runs_program
         self._may_probe = probe_shell
         self._may_install = install_integration
         self._notify = notify
@@ -170,18 +173,19 @@ class StrategySelector:
 
     async def _prompt_strategy(self, run: Run, writer: Writer) -> PromptStrategy:
         terminal, request = self._terminal, run.request
-        local = self._program is not None  # a local program may have no prompt, and would take an Enter as input
-        quiet_s = LOCAL_IDLE_S if self._program is not None and not may_run_shell(self._program) else inf  # ssh may be slow
+        named = self._program is not None or self._runs_program  # may have no prompt, and would take an Enter as input
+        starts_shell = self._program is not None and may_run_shell(self._program)  # ssh may be slow
+        quiet_s = LOCAL_IDLE_S if named and not starts_shell else inf
         wait_s = LATER_PROMPT_WAIT_S if self._without_prompt else FIRST_PROMPT_WAIT_S
         deadline, guard = terminal.now() + wait_s, PromptGuard(terminal, run.profile)
         guard.refuse_full_screen()
         received = terminal.stream.raw_size
-        found = await wait_for_prompt(terminal, run.profile, deadline, None if local else writer, quiet_s)
+        found = await wait_for_prompt(terminal, run.profile, deadline, None if named else writer, quiet_s)
         if terminal.stream.raw_size != received:
             guard.refuse_full_screen()
         if not found:
             self._check_may_type_without_prompt(run, guard)
-            if local and terminal.last_line().strip():  # it is the prompt if it is shown again after the command
+            if named and terminal.last_line().strip():  # it is the prompt if it is shown again after the command
                 terminal.learn_prompt(terminal.last_line())
         idle_ms = request.until_idle_ms if request is not None else None
         idle_s = idle_ms / 1000 if idle_ms is not None else None if found else self._idle_s
@@ -197,7 +201,7 @@ class StrategySelector:
         if reason == "prompt":
             self._without_prompt = False
         elif reason == "idle":
-            if self._program is not None:
+            if self._program is not None or self._runs_program:
                 self._terminal.forget_prompt()
             if not self._without_prompt:
                 self._without_prompt = True
@@ -363,9 +367,14 @@ class StrategySelector:
                 self._refuse_without_prompt(run)
             self._entered_in_fish = False
             return True
-        if await wait_for_prompt(terminal, run.profile, begin + FIRST_PROMPT_WAIT_S, writer):
+        asking, quiet_s = (None, LOCAL_IDLE_S) if self._runs_program else (writer, inf)
+        if await wait_for_prompt(terminal, run.profile, begin + FIRST_PROMPT_WAIT_S, asking, quiet_s):
             return True
-        PromptGuard(terminal, run.profile).refuse_users_question()
+        guard = PromptGuard(terminal, run.profile)
+        guard.refuse_users_question()
+        if self._runs_program:
+            self._check_may_type_without_prompt(run, guard)
+            return False
         if self._first_prompt_awaited:
             return False
         self._first_prompt_awaited = True
