@@ -107,14 +107,15 @@ class Marker:
     def _function(self, format_: str, more: str = "") -> str:
         """Return the definition: print the arguments counter, kind and status, and return the status.
 
-        In a shell that cannot evaluate the command, no begin mark is printed. Without a word that avoids functions, it calls
-        itself in a subshell where one of them is removed; a fourth argument prevents that it does so again.
+        In a shell that cannot evaluate the command, an end mark takes the place of the begin mark. Without a word that avoids
+        functions, it calls itself in a subshell where one of them is removed; a fourth argument prevents that it does so again.
         """
         if self.dialect == "fish":
             return f"function {FUNCTION};builtin printf {format_} $argv{more};return $argv[3];end"
-        choose, again = _CHOOSE[self.dialect].replace("@", _BEFORE_EVAL), f'({_REMOVE[self.dialect]};{FUNCTION} "$@" x)'
+        choose, remove = _CHOOSE[self.dialect].replace("@", _BEFORE_EVAL), _REMOVE[self.dialect]
         printed = f'"${_BEFORE_EVAL}" printf {format_} "$1" "$2" "$3"{more}'
-        print_ = f"case ${_BEFORE_EVAL}$2${{4-}} in [bc]*){printed};;:B|*x);;*){again};;esac"
+        refused, again = (f'({remove};{FUNCTION} "$1" {kind} "$3" x)' for kind in ("E", '"$2"'))
+        print_ = f"case ${_BEFORE_EVAL}$2${{4-}} in [bc]*){printed};;*x);;:B){refused};;*){again};;esac"
         return f"{FUNCTION}(){{ {choose};{print_};{_RETURN}}}"
 
     def eval_command(self, command: str, evaluate: str | None = None) -> str:

@@ -80,9 +80,9 @@ class MarkerStrategy(ShellStrategy):
         if mark.kind == "begin" and mark.counter == self._counter:
             self.defined = True
             run.output_began(placed.raw_end, placed.spool_end)
-        elif mark.kind == "end" and mark.counter == self._counter + 1 and run.raw_begin is None:
+        elif mark.kind == "end" and mark.counter == self._counter:
             refuse_run(self._terminal, run)
-        elif mark.kind == "end" and mark.counter == self._counter + 1:
+        elif mark.kind == "end" and mark.counter == self._counter + 1 and run.raw_begin is not None:
             reason: DoneReason = "cancelled" if run.ended_by_signal(mark.status) else "marker"
             finish_run(
                 self._terminal, run, reason, raw_end=placed.raw_begin, spool_end=placed.spool_begin, exit_code=mark.status
@@ -113,7 +113,7 @@ class MarkerStrategy(ShellStrategy):
 
 
 def refuse_run(terminal: TerminalState, run: Run) -> None:
-    """End a run whose begin mark is missing before its end mark: the shell could not evaluate the command."""
+    """End a run with an end mark in place of its begin mark: the shell could not evaluate the command."""
     error = PtyctlError(ErrorCode.UNSUPPORTED, _NOT_RUN, hint="remove one of these functions: unset -f eval")
     run.output_began_with_echo()
     finish_run(terminal, run, "cancelled", failure=error, cancel_reason=error.message)
@@ -125,23 +125,24 @@ class _AsciiMarks:
     def __init__(self, marker: AsciiMarker, counter: int, stream: OutputStream) -> None:
         self._stream = stream
         self._begin = Search(compile_pattern(marker.pattern("B", counter), "marker"), stream.spool_end)
+        self._refused = Search(compile_pattern(marker.pattern("E", counter), "marker"), stream.spool_end)
+        self._end: Search | None = None
         self._end_pattern = compile_pattern(marker.pattern("E", counter + 1), "marker")
-        self._end = Search(self._end_pattern, stream.spool_end)
-        self._begun = False
         self._raw = stream.raw_size
 
     def check(self, run: Run, terminal: TerminalState) -> None:
-        found = None if self._begun else self._begin.search(self._stream.window)
-        if found is not None:
-            self._begun = True
+        if self._end is None:
+            found = self._begin.search(self._stream.window)
+            if found is None:
+                if self._refused.search(self._stream.window) is not None:
+                    refuse_run(terminal, run)
+                return
             text = self._stream.read(found.start, found.end)
             position = self._stream.read_raw(self._raw, self._stream.raw_size).find(text)
             run.output_began(self._raw + max(position, 0) + len(text), found.end)
             self._end = Search(self._end_pattern, found.end)
         found = self._end.search(self._stream.window)
-        if found is not None and not self._begun:
-            refuse_run(terminal, run)
-        elif found is not None:
+        if found is not None:
             text = self._stream.read(found.start, found.end)
             exit_code = int(self._end_pattern.search(text).group(1))
             finish_run(terminal, run, "marker", raw_end=self._raw_end(text), spool_end=found.start, exit_code=exit_code)
