@@ -24,25 +24,29 @@ def echo_end(data: bytes, prompt: str, line: str, width: int) -> int | None:
         return None
     if data[:end].rstrip(b"\r\n") == line.encode():
         return end
-    first_end, incomplete = end, False
+    first_end, incomplete, matched = end, False, 0
     for _ in range(_MAX_ROWS):
-        shown = {_render_joined(data[:end], prompt, columns) for columns in (width, *_ASSUMED_WIDTHS)}
-        if any(_is_echo(text, prompt, line) for text in shown):
+        rendered = [render(prompt.encode() + data[:end], columns) for columns in (width, *_ASSUMED_WIDTHS)]
+        echo = next((text for text in rendered if _is_echo(_joined(text), prompt, line)), None)
+        if echo is not None and echo.endswith("\n"):
             return end
-        incomplete = any(text and text != prompt + line and (prompt + line).startswith(text) for text in shown)
+        matched = matched or (end if echo is not None else 0)
+        whole, shown = prompt + line, {_joined(text) for text in rendered}
+        # without a row below the echo, the line end is a motion of an editor that draws wrapped rows again (fish)
+        incomplete = echo is not None or any(text and text != whole and whole.startswith(text) for text in shown)
         following = data.find(b"\n", end) + 1
         if not incomplete or not following:
             break
         end = following
-    if incomplete:
-        return None
+    if incomplete or matched:
+        return None if incomplete else matched
     typed = render(data[:first_end], width).strip()
     return first_end if not typed or typed == prompt.strip() else 0
 
 
-def _render_joined(data: bytes, prompt: str, width: int) -> str:
-    """Render the prompt and the data, with rows joined to one line."""
-    return render(prompt.encode() + data, width).replace("\n", "")
+def _joined(text: str) -> str:
+    """Join rows to one line."""
+    return text.replace("\n", "")
 
 
 def _is_echo(shown: str, prompt: str, line: str) -> bool:

@@ -294,3 +294,14 @@ async def test_ascii_marker_is_recognized(shell: SessionHandle) -> None:
     ):
         reply = await execute(shell, cmd=command, rc_mode=mode, timeout_ms=PATIENCE_MS)
         assert (reply.stdout, reply.exit_code, reply.done_reason) == (output, code, "marker")
+
+
+@pytest.mark.parametrize("prompt", ["$ ", "日本> ", "日" * 45 + "> "])
+@pytest.mark.parametrize("integration", ["auto", "off"])
+async def test_wrapped_echo_of_fish_is_no_output_without_exit_code(open_session: Open, integration: str, prompt: str) -> None:
+    require_program("fish", "fish")
+    handle = await open_session(command=("fish", "--no-config"), shell_integration=integration)
+    await handle.exec(f"function fish_prompt; echo -n '{prompt}'; end", timeout_ms=PATIENCE_MS)
+    for word in ("hi", "y" * 150, "日" * 150):
+        reply = await execute(handle, cmd=f"echo {word}", rc_mode={"enabled": False}, timeout_ms=PATIENCE_MS)
+        assert (reply.stdout, reply.done_reason) == (f"{word}\n", "prompt")

@@ -34,6 +34,17 @@ def test_echo_end_each_display_form_found_after_line_end(how: str, width: int) -
         assert echo_end(echo[:end], PROMPT, LONG, width) is None, "its line end has not come yet"
 
 
+@pytest.mark.parametrize("prompt", ["abcd> ", "日本> "])
+def test_echo_end_of_wrapped_line_that_fish_draws_again_is_found_after_last_drawing(prompt: str) -> None:
+    """fish moves to the next row of the echo with a line feed."""
+    line = "echo " + "y" * 150
+    to_end = "\x1b[A\r\r\n\x1b[41C"
+    echo = f"\r\x1b[6Cecho \r\x1b[11C{line[5:]}{to_end}\x1b[A\x1b[35D{line}{to_end}\r\n".encode()
+    assert echo_end(echo + OUTPUT, prompt, line, 120) == len(echo)
+    for end in range(len(echo)):
+        assert echo_end(echo[:end], prompt, line, 120) is None, "its line end has not come yet"
+
+
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["C"]), min_size=1, max_size=300), st.binary(max_size=60))
 def test_echo_end_plain_echo_found_before_any_output(line: str, output: bytes) -> None:
     echo = line.encode() + b"\r\n"
