@@ -20,8 +20,10 @@ from .shells import Dialect
 FUNCTION = "__ptyctl"
 #: The shell variable with the word that comes before `eval`; the function sets it each time.
 _BEFORE_EVAL = f"{FUNCTION}_by"
+#: Its expansion: no word if it is empty, and one word whatever IFS is.
+_WORD_BEFORE_EVAL = f'${{{_BEFORE_EVAL}:+"${_BEFORE_EVAL}"}}'
 #: The words that evaluate a text within a command; with marks, the hooks choose some of them. fish allows no function `eval`.
-EVALUATE = f"${{{_BEFORE_EVAL}-}} ${{{FUNCTION}:-eval}}"
+EVALUATE = f"{_WORD_BEFORE_EVAL} ${{{FUNCTION}:-eval}}"
 #: What the function does first: find a word that avoids functions of the user's, which may have the name of a builtin. `:` if
 #: there is none. `command` also keeps an error in a special builtin from ending the line. bash reports functions (`declare`
 #: sets no attribute here). In other POSIX shells only the builtin `command` finds `:` and does not find a missing file, and
@@ -48,6 +50,7 @@ _AND_ON = "&&:"
 _ACTED_UPON = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\udc80-\udcff]")
 #: Characters that a printf format in single quotes cannot contain; `!` because bash expands history in double quotes.
 _NOT_IN_A_FORMAT = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\udc80-\udcff'\\%!]|^-")
+#: The same for a format in one row, in which other control characters may stay.
 _NOT_IN_A_ROW = re.compile(r"[\n'\\%!]")
 #: A terminal in canonical mode truncates a line at 4095 bytes (Linux termios(3)), the editor of busybox at 1024. A longer
 #: command is typed in several lines of 150 characters, of up to four bytes each; quotes are closed and reopened between them.
@@ -95,7 +98,7 @@ class Marker:
                 begin = f"eval {self._quote(f'{self._definition()};{begin}')}"
             else:
                 begin, previous = f"{_BEFORE_EVAL}=$?;{self._definition()};{begin}", f"${_BEFORE_EVAL}{_AND_ON}"
-        evaluated = self.eval_command(command, None if self.dialect == "fish" else f"${_BEFORE_EVAL} eval")
+        evaluated = self.eval_command(command, None if self.dialect == "fish" else f"{_WORD_BEFORE_EVAL} eval")
         if self.dialect == "zsh" and _USES_JOB.search(command) and is_typable(command):
             evaluated, separator = command, "" if command.endswith("&") else ";"
         line = f" {begin}{previous};{evaluated}{separator}{FUNCTION} {counter + 1} E {status}"

@@ -107,6 +107,16 @@ async def test_function_named_as_builtin_does_not_change_commands_without_marks(
     assert (await handle.exec(f"{names.split()[0]} true")).stdout == "function\n"
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh", "dash", "busybox"])
+async def test_letters_in_ifs_do_not_change_commands_without_marks(open_session: Open, shell: str) -> None:
+    """The word before eval would be split."""
+    handle = await open_unmarked(open_session, shell)
+    await handle.exec("IFS=cmdb", timeout_ms=PATIENCE_MS)
+    for command in ("echo one; sh -c 'exit 3'", "cd /; echo one\nsh -c 'exit 3'"):
+        reply = await handle.exec(command, timeout_ms=PATIENCE_MS)
+        assert (reply.stdout, reply.exit_code, reply.done_reason) == ("one\n", 3, "marker")
+
+
 async def test_function_named_as_builtin_does_not_change_commands_in_restricted_bash(open_session: Open) -> None:
     handle = await open_unmarked(open_session, "restricted bash")
     await handle.exec(define_functions("command printf", "echo function"), timeout_ms=PATIENCE_MS)
