@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fixtures.loop_turns import counted_turns
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api import ExecRequest
 from ptyctl.api.errors import ErrorCode, PtyctlError
@@ -450,18 +451,9 @@ def test_line_asks_for_a_password_unless_it_shows_a_typed_command(
 
 
 async def test_other_tasks_run_while_the_keys_of_a_long_write_are_followed(console: Supervised) -> None:
-    turns = 0
-
-    async def count_turns() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    counting = asyncio.ensure_future(count_turns())
-    assert await console.session.authorization.review(b"\x01" * 65_536 + b"\r", Writer("t")) == 0
-    counting.cancel()
-    assert turns >= 20
+    with counted_turns() as turns:
+        assert await console.session.authorization.review(b"\x01" * 65_536 + b"\r", Writer("t")) == 0
+    assert turns.count >= 20
 
 
 async def test_verdict_that_takes_too_long_sends_nothing(console: Supervised, monkeypatch: pytest.MonkeyPatch) -> None:

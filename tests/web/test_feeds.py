@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from fixtures.loop_turns import LoopTurns
 from fixtures.virtual_clock import run_virtually
 from ptyctl.api.session import SessionEntry, SessionReply, SessionRequest
 from ptyctl.web.stream.feeds import BATCH, Feeds
@@ -73,17 +74,12 @@ def test_row_of_an_unreachable_node_is_sent_once() -> None:
 
 
 def test_many_sessions_are_sent_in_several_messages_and_other_calls_run_in_between() -> None:
-    count, turns = 20 * BATCH + 1, 0
-
-    async def count_turns() -> None:
-        nonlocal turns
-        while True:
-            await asyncio.sleep(0)
-            turns += 1
+    count = 20 * BATCH + 1
+    turns = LoopTurns()
 
     async def run() -> list[dict[str, Any]]:
         lists = Lists([session(number) for number in range(count)], [session(number) for number in range(1, count)])
-        counting = asyncio.create_task(count_turns())
+        counting = asyncio.create_task(turns.run())
         output = Messages()
         sending = asyncio.create_task(send_sessions(Feeds(lists).sessions, output))  # type: ignore[arg-type]
         while sum(len(message["sessions"]) for message in output.sent) < count:
@@ -98,7 +94,7 @@ def test_many_sessions_are_sent_in_several_messages_and_other_calls_run_in_betwe
         return output.sent
 
     *first, last = run_virtually(run())
-    assert turns >= 2 * count // BATCH  # while the list is built, and while it is sent
+    assert turns.count >= 2 * count // BATCH  # while the list is built, and while it is sent
     assert [message["full"] for message in first] == [True] + [False] * (len(first) - 1)
     assert [message["more"] for message in first] == [True] * (len(first) - 1) + [False]
     assert max(len(message["sessions"]) for message in first) == BATCH

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from fixtures.loop_turns import counted_turns
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.platforms import Platforms
 from ptyctl.session.approvals import Approvals
@@ -29,18 +30,10 @@ async def test_base64_text_lets_other_tasks_run(monkeypatch: pytest.MonkeyPatch,
     """The fake clock counts each look at it as longer than a slice."""
     times = itertools.count()
     monkeypatch.setattr(time_slice, "clock", lambda: float(next(times)))
-    data, turns = os.urandom(size), 0
-
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            await asyncio.sleep(0)
-            turns += 1
-
-    counting = asyncio.create_task(count())
-    assert await base64_text(data) == base64.b64encode(data).decode()
-    counting.cancel()
-    assert turns >= size // 393_216 - 1
+    data = os.urandom(size)
+    with counted_turns() as turns:
+        assert await base64_text(data) == base64.b64encode(data).decode()
+    assert turns.count >= size // 393_216 - 1
 
 
 #: What the fake clock counts for each write to the channel (seconds): three writes are longer than a slice.

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.loop_turns import counted_turns
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.session import PtyOptions
@@ -37,18 +38,9 @@ async def test_screen_far_behind_is_rendered_without_blocking_event_loop(connect
     channel = MemoryChannel()
     session = await connect(channel, pty=PtyOptions(cols=40, rows=4))
     channel.feed(b"\x1b[2;2Hx\x1b[3;3Hyy" * (4 * INLINE_BYTES // 14))
-    iterations = 0
-
-    async def count() -> None:
-        nonlocal iterations
-        while True:
-            await asyncio.sleep(0)
-            iterations += 1
-
-    counting = asyncio.create_task(count())
-    state = await session.display.screen.state()
-    counting.cancel()
-    assert iterations > 5
+    with counted_turns() as turns:
+        state = await session.display.screen.state()
+    assert turns.count > 5
     assert state.snapshot.rows == ("", " x", "  yy", "")
 
 
