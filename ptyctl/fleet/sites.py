@@ -227,7 +227,7 @@ class FleetNodes:
             )
         if silent:
             named = [
-                f"node {node} does not announce itself since {self._silent_since(node)}" for node in silent[:MAX_NAMED_NODES]
+                f"node {node} has not announced itself since {self._silent_since(node)}" for node in silent[:MAX_NAMED_NODES]
             ]
             more = [f"and {len(silent) - MAX_NAMED_NODES} more nodes"] if len(silent) > MAX_NAMED_NODES else []
             found.append(f"{', '.join(named + more)}; check {'its' if len(silent) == 1 else 'their'} machine and network")

@@ -18,7 +18,7 @@ SHELLS = {
 
 @pytest.fixture(autouse=True)
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A policy by which a line that is not known is refused, and an empty start-up file."""
+    """A policy that refuses a line which is not known, and an empty start-up file."""
     (tmp_path / "rules.toml").write_text('extends = ["off"]\nunreadable = "ask"\n')
     (tmp_path / ".zshrc").touch()
     monkeypatch.setenv("PTYCTL_POLICY", str(tmp_path / "rules.toml"))

@@ -177,7 +177,7 @@ def test_what_is_degraded_is_named_with_its_begin_and_what_to_do() -> None:
     own._complete_at = bucket.now
     hub, silent = nodes.degraded(["b"])
     assert "cut off from the hub since 2" in hub
-    assert "node b does not announce itself since 2" in silent
+    assert "node b has not announced itself since 2" in silent
     assert nodes.degraded(["nyc/c"]) == [hub]  # cut off with its site
     hub, silent = nodes.degraded(["b"] * 10)
     assert silent.count("node b ") == 5

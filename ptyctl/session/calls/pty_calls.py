@@ -49,7 +49,7 @@ async def exec_block(session: Session, request: PtyExecBlock) -> PtyReply:
     cursor = output_cursor(session, run)
     reply = PtyReply(block_id=run.block_id, seq=run.seq, ts=run.started_ms, resume_cursor=cursor, policy=run.review.warning())
     if request.wait_ms is None:
-        return _with_approval(reply, run)
+        return _with_run_state(reply, run)
     while run.result is None and run.question is None and asyncio.get_running_loop().time() < deadline:
         await session.runs.changed.wait(deadline)
     result, stream = run.result, session.stream
@@ -57,7 +57,7 @@ async def exec_block(session: Session, request: PtyExecBlock) -> PtyReply:
         raise result.failure
     output = await run_output(run, stream, DEFAULT_MAX_OUTPUT_BYTES)
     end = stream.spool_end if result is None else min(result.spool_end, stream.spool_end)
-    return _with_approval(reply, run).model_copy(
+    return _with_run_state(reply, run).model_copy(
         update={
             "data": output.text,
             "omitted_bytes": output.omitted_bytes or None,
@@ -75,11 +75,11 @@ async def exec_interactive(session: Session, request: PtyExecInteractive) -> Pty
     run = await begin(session, request.cmd, request.cwd, request.task_id, "interactive")
     cursor = output_cursor(session, run)
     reply = PtyReply(session_id=session.session_id, block_id=run.block_id, ts_begin=run.started_ms, resume_cursor=cursor)
-    return _with_approval(reply, run)
+    return _with_run_state(reply, run)
 
 
-def _with_approval(reply: PtyReply, run: Run) -> PtyReply:
-    """Return the reply with the approval that the run waits for, or whether its command was edited, or is not typed yet."""
+def _with_run_state(reply: PtyReply, run: Run) -> PtyReply:
+    """Return the reply with what the run waits for (an approval, or the prompt), and whether its command was edited."""
     permit = run.review.permit
     update = {
         "approval": None if permit is None else permit.pending(),

@@ -88,7 +88,7 @@ class PromptGuard:
         begin = max(raw, self._stream.raw_size - _LOG_BYTES)
         lines = rendered(self._stream, begin, self._stream.raw_size).split("\n")
         buried = find_buried_prompt(lines, self._profile)
-        if buried is not None and self._terminal.prompt.of_known_host(lines[buried.line]):
+        if buried is not None and self._terminal.of_known_host(lines[buried.line]):
             return buried.line > 0  # the first line is the one that the user has entered, or is not whole
         found = skip_log_lines(reversed(list(enumerate(lines))), self._profile)
         return found is not None and found[0] > 0 and found[2] and found[1] == self._terminal.learned_prompt

@@ -141,7 +141,7 @@ async def test_query_in_canonical_mode_gets_no_reply(connect: Connect, monkeypat
 async def test_query_of_a_program_whose_shell_returns_meanwhile_gets_no_reply(
     connect: Connect, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    """The shell sends its mark and leaves canonical mode at the given time that the channel is asked for its state."""
+    """The shell sends its mark and leaves canonical mode when the responder looks at the channel for the `step`th time."""
     channel = MemoryChannel()
     session = await connect(channel)
     mark = f"\x1b]7717;{session.shell_nonce};1;E;0\x07".encode()

@@ -265,7 +265,7 @@ async def test_list_of_200_sessions_is_filtered_while_typing(desk: Desk) -> None
 async def test_list_shows_the_nodes_of_a_fleet_and_what_is_degraded(desk: Desk) -> None:
     page = await desk.open("/audit")
     away = {**_entry(1), "node": "jump1", "unreachable_s": 60}
-    await _serve_sessions(page, [_entry(0), away], notices=["node jump1 does not announce itself since 12:00"])
+    await _serve_sessions(page, [_entry(0), away], notices=["node jump1 has not announced itself since 12:00"])
     await page.goto(desk.url)
     await expect(page.get_by_role("status").filter(has_text="jump1")).to_contain_text("since 12:00")
     row = page.locator("tbody tr").first
