@@ -330,7 +330,10 @@ class PromptGuard:
         terminal, typed = self._terminal, self._typed
         for _ in range(_MAX_LINES_PUT_ASIDE):
             learned = self._left_part(terminal.learned_prompt or "")
-            if not learned.strip() or self._left_part(terminal.last_line()).rstrip() == learned.rstrip():
+            if not learned.strip():
+                return
+            await self._wait_until_drawn()
+            if self._left_part(terminal.last_line()).rstrip() == learned.rstrip():
                 return
             if not await self._wait_until(self._zsh_reads, CLEAR_WAIT_S, ANSWER_S):
                 return  # it has no line editor, or another program reads
@@ -345,6 +348,20 @@ class PromptGuard:
             typed.clear()
             terminal.post_notice(_TEXT_OF_SHELL_CLEARED.format(""))
         raise self.refusal("half_typed")
+
+    async def _wait_until_drawn(self) -> None:
+        """Wait until zsh has shown its prompt and the text behind it, which it may send in several pieces.
+
+        It turns bracketed paste on after the text, and waits for a key then. On another machine, and without bracketed paste,
+        neither is seen.
+        """
+        stream, terminal = self._stream, self._terminal
+        deadline = terminal.now() + (ANSWER_WAIT_S if terminal.input_is_read() is None else CLEAR_WAIT_S)
+        while stream.ended is None and terminal.now() < deadline:
+            is_drawn = BRACKETED_PASTE in stream.terminal_modes or terminal.input_is_read() is True
+            if is_drawn and await terminal.nothing_more():
+                return
+            await stream.wait(min(deadline, terminal.now() + _POLL_S))
 
     def _zsh_reads(self) -> bool:
         """Return whether zsh shows that its line editor reads: it turns bracketed paste on after the prompt and the text."""

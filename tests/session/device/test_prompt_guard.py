@@ -326,6 +326,24 @@ def test_text_typed_before_the_shell_shows_its_prompt_is_cleared(tmp_path: Path)
     run_virtually(run())
 
 
+@pytest.mark.parametrize("cut", [0, 1, 20])
+def test_text_of_unmarked_zsh_that_arrives_behind_its_prompt_is_cleared(tmp_path: Path, cut: int) -> None:
+    """The output may be cut between the prompt and the text that the shell has put into the line."""
+
+    async def run() -> None:
+        shell = MemoryChannel(lambda data: b"^C\r\nhere> \x1b[?2004h" if data == b"\x03" else b"")
+        session = await connect_session(tmp_path, shell)
+        session.prompt.learn("here> ")
+        text = b"touch FILLED; xxxxxxxx"
+        shell.feed(b"\x1b[?2004l\r\nhere> " + text[:cut])
+        asyncio.get_running_loop().call_later(0.3, shell.feed, text[cut:] + b"\x1b[?2004h")
+        await PromptGuard(session.terminal, session.profile()).clear_text_of_unmarked_zsh()
+        assert bytes(shell.written) == b"\x03"
+        await session.close(force=True)
+
+    run_virtually(run())
+
+
 def test_exec_is_refused_if_a_user_types_while_the_line_is_cleared(tmp_path: Path) -> None:
     """What is typed after Ctrl-C is in the new line."""
 
