@@ -26,7 +26,7 @@ from tests.controller.acknowledged_calls import (
     devices,
     recovering_client,
 )
-from tests.controller.session_calls import BASH, config, read, refused, session
+from tests.controller.session_calls import BASH, config, copy_state, read, refused, session
 from tests.session.file_faults import FileFaults, intercept
 
 #: Operations of a recovery and a reconnect; checked below.
@@ -35,7 +35,9 @@ OPERATIONS = 60
 
 def killed(state: Path, name: str) -> Path:
     """Return a copy of the files as a killed server leaves them."""
-    return Path(shutil.copytree(state, state.with_name(name)))
+    copy = state.with_name(name)
+    copy_state(state, copy)
+    return copy
 
 
 @asynccontextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
 from ptyctl.platforms import Platforms
 from ptyctl.simulator import Quirks, SimulatedSwitch
-from tests.controller.session_calls import BASH, PATIENCE_MS, config, refused, session
+from tests.controller.session_calls import BASH, PATIENCE_MS, config, copy_state, refused, session
 from tests.integration.devices.switch_inventory import ENABLE, PASSWORD
 from tests.integration.devices.test_sessions_with_quirks import mode_of, switch_with
 
@@ -69,7 +68,7 @@ async def test_auto_on_reopened_console_keeps_platform(tmp_path: Path) -> None:
             again = await SessionHandle.open(first, **asked)
             assert (again.session_id, again.opened.platform) == (one.session_id, "cisco_ios")
             first.flush()
-            shutil.copytree(settings.state_dir, tmp_path / "left")  # the state of a killed server
+            copy_state(settings.state_dir, tmp_path / "left")
         async with LocalController(Settings(state_dir=tmp_path / "left")) as second:
             later = await SessionHandle.open(second, **asked)
             assert (later.session_id, later.opened.platform) == (one.session_id, "cisco_ios")
