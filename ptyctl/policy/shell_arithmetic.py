@@ -21,6 +21,18 @@ _SUBSCRIPT = re.compile(r"\w*\[(.*)\]", re.DOTALL)
 _ELEMENT = re.compile(r"\[([^\]]*)\]\+?=")
 #: An arithmetic expansion in text that the parser does not read as one.
 _EXPANSION = re.compile(r"\$(?:\(\(((?:(?!\)\)).)*)|\[([^\]]*))", re.DOTALL)
+#: The value of the variable is expanded as a prompt, with its substitutions: `${x@P}` (bash).
+_PROMPT_VALUE = re.compile(r"@P\}\Z")
+#: Variables that are integers in bash or zsh: an assignment evaluates the value.
+_INTEGERS = frozenset(
+    "RANDOM SRANDOM SECONDS LINENO HISTCMD OPTIND MAILCHECK BASHPID EPOCHSECONDS HISTSIZE SAVEHIST COLUMNS LINES TMOUT SHLVL"  # noqa: SIM905
+    " KEYTIMEOUT UID EUID GID EGID PPID LISTMAX FUNCNEST DIRSTACKSIZE LOGCHECK PERIOD BAUD ERRNO TRY_BLOCK_ERROR"
+    " TRY_BLOCK_INTERRUPT ARGC".split()
+)
+#: Builtins of zsh whose arguments are arithmetic.
+_COUNTED = frozenset(("shift", "return", "exit", "break", "continue", "repeat", "bye", "logout"))
+#: A conversion of `printf` to a number, or a width from an argument, which zsh evaluates.
+_CONVERSION = re.compile(r"%[-+ #0'\d.$]*(?:[*]|[hlLqjzt]*[diouxXeEfFgGaA])")
 _COMPARISONS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
 #: Builtins that evaluate subscripts in the names of variables.
 _NAMING = frozenset(("declare", "typeset", "local", "export", "readonly", "read", "unset", "mapfile", "readarray", "getopts"))
@@ -46,19 +58,48 @@ def is_evaluated(node: Node) -> bool:
             body = node.child_by_field_name("body")
             parts = [child for child in node.children[1:] if body is None or child.end_byte <= body.start_byte]
             return names_variable(" ".join(source(child) for child in parts if child.type != "do"))
+        case "simple_expansion":
+            return _has_zsh_subscript(node)
+        case "command":
+            return _counts(node)
         case "subscript":
             return _is_index(source(node).partition("[")[2].rpartition("]")[0])
         case "expansion":
             kinds = [child.type for child in node.children]
             begin = kinds.index(":") + 1 if ":" in kinds else len(kinds)
-            return names_variable(" ".join(source(child) for child in node.children[begin:-1]))
+            is_offset = names_variable(" ".join(source(child) for child in node.children[begin:-1]))
+            return is_offset or _PROMPT_VALUE.search(source(node)) is not None or _has_expansion(source(node))
         case "array":
             return any((found := _ELEMENT.match(source(child))) and _is_index(found[1]) for child in node.named_children)
         case "binary_expression" | "unary_expression":
             return _is_test(node)
         case "heredoc_body":
-            return any(names_variable(found[1] or found[2] or "") for found in _EXPANSION.finditer(source(node)))
+            return _has_expansion(source(node))
     return False
+
+
+def _has_expansion(text: str) -> bool:
+    """Return whether a text, which the parser may not read so, has an arithmetic expansion of more than numbers."""
+    return any(names_variable(found[1] or found[2] or "") for found in _EXPANSION.finditer(text))
+
+
+def _has_zsh_subscript(node: Node) -> bool:
+    """Return whether zsh reads text behind a variable as a subscript with more than numbers: `$x[n]`."""
+    follows = node.next_sibling
+    if follows is None or follows.start_byte != node.end_byte or not (text := source(follows)).startswith("["):
+        return False
+    while "]" not in text and (follows := follows.next_sibling) is not None:
+        text += source(follows)
+    return _is_index(text[1:].partition("]")[0].replace(",", " "))
+
+
+def _counts(node: Node) -> bool:
+    """Return whether a builtin of zsh evaluates an argument that is no number."""
+    name = node.child_by_field_name("name")
+    if name is None or source(name) not in _COUNTED:
+        return False
+    arguments = [source(each) for each in node.children_by_field_name("argument")]
+    return any(map(names_variable, arguments[:1] if source(name) == "repeat" else arguments))
 
 
 def _is_test(node: Node) -> bool:
@@ -67,7 +108,7 @@ def _is_test(node: Node) -> bool:
     if operator is None or operator.type != "test_operator":
         return False
     kind, operands = source(operator), [source(child) for child in node.children if child.start_byte != operator.start_byte]
-    if kind in _COMPARISONS:
+    if kind in _COMPARISONS or kind == "-t":
         return any(map(names_variable, operands))
     return kind == "-v" and any("$" in text or "`" in text or _has_index(text.strip("'\"")) for text in operands)
 
@@ -88,16 +129,55 @@ def evaluates_arguments(words: tuple[Word, ...]) -> bool:
         return any(word is None or isinstance(word, Expansion) or names_variable(word) for word in words[1:])
     if name in ("test", "["):
         numbers = [other for pair in pairwise(words[1:]) for other, each in (pair, pair[::-1]) if each in _COMPARISONS]
+        numbers += [word for option, word in pairwise(words[1:]) if option == "-t" and word != "]"]
         tested = [word for option, word in pairwise(words[1:]) if option == "-v"]
         is_unknown = any(word is None or isinstance(word, Expansion) or names_variable(word) for word in numbers)
         return is_unknown or any(map(_is_unknown_name, tested))
     if name in ("integer", "float"):
+        return True
+    if name in ("printf", "print") and _prints_value(words):
+        return True
+    if _sets_integer(words):
         return True
     if name in _DECLARING and any(word is not None and re.match(r"-[A-Za-z]*[iEF]", word) for word in words[1:]):
         return True
     if name in _DECLARING - {"export"} and any(word is not None and re.match(r"-[A-Za-z]*n", word) for word in words[1:]):
         return True  # the name of another variable
     return any(map(_is_unknown_name, named_variables(words)))
+
+
+def evaluates_value(name: str, value: str | None) -> bool:
+    """Return whether an assignment to a variable evaluates its value; None is an unknown value."""
+    return name in _INTEGERS and (value is None or names_variable(value))
+
+
+def _sets_integer(words: tuple[Word, ...]) -> bool:
+    """Return whether a builtin gives an integer variable a value that may be no number."""
+    if words[0] in _DECLARING:
+        values = [word.partition("=")[::2] for word in words[1:] if word is not None and "=" in word]
+        return any(evaluates_value(name.removesuffix("+"), value) for name, value in values)
+    return any(evaluates_value(name, None) for name in assigned_variables(words))
+
+
+def _prints_value(words: tuple[Word, ...]) -> bool:
+    """Return whether zsh evaluates an argument as a number, or expands it as a prompt (`print -P`)."""
+    rest = list(words[1:])
+    if words[0] == "print":
+        options = [word for word in rest if word is not None and re.match(r"-\w", word)]
+        if any("P" in option for option in options):
+            return any(word is None or isinstance(word, Expansion) or "$" in word or "`" in word for word in rest)
+        if not any("f" in option for option in options):
+            return False
+        rest = rest[next(place for place, word in enumerate(rest) if word in options and "f" in str(word)) + 1 :]
+    elif rest[:1] == ["-v"]:
+        del rest[:2]
+    if rest[:1] == ["--"]:
+        del rest[0]
+    if not rest[1:]:
+        return False
+    form, *values = rest
+    is_number = form is None or isinstance(form, Expansion) or _CONVERSION.search(form.replace("%%", "")) is not None
+    return is_number and any(word is None or isinstance(word, Expansion) or names_variable(word) for word in values)
 
 
 def named_variables(words: tuple[Word, ...]) -> list[Word]:

@@ -15,7 +15,7 @@ from functools import cached_property
 from tree_sitter import Node
 
 from .rules import Match
-from .shell_arithmetic import assigned_variables, evaluates_arguments, is_evaluated
+from .shell_arithmetic import assigned_variables, evaluates_arguments, evaluates_value, is_evaluated
 from .shell_runners import SHELLS, inner_command
 from .shell_syntax import Budget, TooComplexError, parse_shell, source
 from .shell_words import (
@@ -95,7 +95,7 @@ _ACTIVE = re.compile(r"[;&|<>$`(){}\n]")
 #: Variables that change which program a command runs, or that a shell runs as text.
 _HARMLESS_VARIABLE = re.compile(r"(?:LANG|LC_[A-Z]+|TZ|TERM|COLUMNS|LINES|NO_COLOR|[a-z_][a-z0-9_]*|DEBIAN_FRONTEND|CI)\Z")
 _RUNNING_VARIABLE = re.compile(
-    r"(?:PATH|PROMPT_COMMAND|PS[0-4]|BASH_ENV|ENV|ZDOTDIR|LD_\w+|\w*PAGER|\w*EDITOR|VISUAL|IFS|SHELLOPTS|BASHOPTS|\w+_COMMAND|LESSOPEN|LESSCLOSE"
+    r"(?:PATH|PROMPT_COMMAND|PS[0-4]|BASH_ENV|ENV|ZDOTDIR|LD_\w+|\w*PAGER|\w*EDITOR|VISUAL|IFS|(?:READ)?NULLCMD|SHELLOPTS|BASHOPTS|\w+_COMMAND|LESSOPEN|LESSCLOSE"
     r"|INPUTRC|\w+_functions|R?PROMPT[2-4]?|RPS[12])\Z"
 )
 _PROMPT_VARIABLE = re.compile(r"(?:PS[0-4]|R?PROMPT[2-4]?)\Z")
@@ -470,7 +470,9 @@ class _Walk:
             case "for_statement":
                 listed = [word for value in node.children_by_field_name("value") for word in resolve_all(value)]
                 self._note_values(listed)
-                self._note_variables([source(each) for each in node.children_by_field_name("variable")])
+                names = [source(each) for each in node.children_by_field_name("variable")]
+                self._note_variables(names)
+                self._note_integers(names)
                 self._add_values((None, *listed))
             case "command_substitution":
                 for words in self._commands_in(node):
@@ -490,7 +492,9 @@ class _Walk:
                 if any(child.type in ("=", ":=") for child in node.children):  # assigned, and so a value of other words
                     self.budget.spend(_VISIT_STEPS * min(node.descendant_count, _VALUE_NODES))
                     self.values.append(value_if_unset(node))
-                    self._note_variables([source(child) for child in node.named_children[:1]])
+                    names = [source(child) for child in node.named_children[:1]]
+                    self._note_variables(names)
+                    self._note_integers(names)
                 self._unseen_substitutions(node, depth)
             case "function_definition":
                 self._cannot("a function is defined")
@@ -633,6 +637,11 @@ class _Walk:
             if _RUNNING_VARIABLE.match(name):
                 self._cannot(f"the variable {name} may change what runs")
 
+    def _note_integers(self, names: list[str], value: str | None = None) -> None:
+        """Note the names of variables that get a value, which may be unknown."""
+        if any(evaluates_value(name, value) for name in names):
+            self._cannot("an assignment evaluates the value")
+
     def _note_values(self, values: list[Word]) -> None:
         """Note the values of a variable: arithmetic runs a substitution in them, also in a later line."""
         if any(word is not None and _may_substitute(word) for word in values):
@@ -650,6 +659,7 @@ class _Walk:
             self._add_values((None, *([*word.split(), word] if type(word) is str else [word])))
         is_prefix = node.parent is not None and node.parent.type == "command"
         self._note_variables([name.partition("[")[0]])
+        self._note_integers([name.partition("[")[0]], None if value is None else source(value))
         if is_prefix and not _HARMLESS_VARIABLE.match(name):
             self._cannot(f"the variable {name} may change what runs")
 

@@ -70,7 +70,10 @@ _PROGRAM_OPTIONS = {
     "mapfile": "-C",
     "readarray": "-C",
     "enable": "-f",
-    "hash": "-p",
+    "hash": "-p *=*",
+    "zstyle": "-e",
+    "zmv": "-p -P",
+    "emulate": "-c",
     "openssl": "-engine",
     "capsh": "--",
     "less": "+!* +|*",
@@ -168,7 +171,9 @@ _ARCHITECTURES = frozenset(
     "i386 i486 i586 i686 athlon x86_64 ppc ppc64 ppc64le s390 s390x aarch64 armv7l riscv64".split()  # noqa: SIM905
 )
 #: Runners whose options are not known well enough to find the command behind them.
-_OPAQUE = frozenset("parallel docker podman kubectl nerdctl lxc virsh at batch sg ansible socat pdsh".split())  # noqa: SIM905
+_OPAQUE = frozenset(
+    "parallel docker podman kubectl nerdctl lxc virsh at batch sg ansible socat pdsh sched zargs zpty".split()  # noqa: SIM905
+)
 _OPAQUE_WITHOUT = {"docker": "exec", "podman": "exec", "kubectl": "exec", "nerdctl": "exec", "lxc": "exec", "virsh": "*exec*"}
 #: The text of `-c` in the same word, behind options of `su` or `script` without an argument.
 _ATTACHED_COMMAND = re.compile(r"-[aefqrlmpP]*c(.+)", re.DOTALL)
