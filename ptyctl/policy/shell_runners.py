@@ -198,7 +198,7 @@ def inner_command(words: tuple[Word, ...]) -> Inner:
         return _of_runner("ld.so", words)
     if name in ("complete", "compgen"):
         return _of_completion(words)
-    if name in ("apt", "apt-get", "aptitude"):
+    if name in ("apt", "apt-get", "apt-cache", "aptitude"):
         return _of_apt(words)
     if name == "git" and "config" in words:
         return _of_git_config(words)
@@ -206,6 +206,8 @@ def inner_command(words: tuple[Word, ...]) -> Inner:
         return _of_interpreter("gdb", words)._replace(words=words[words.index("--args") + 1 :])
     if name == "screen" and any(could_be(word, "-X") for word in words[1:]):
         return _of_interpreter("screen", words)
+    if name == "screen" and _names_start_file(words):
+        return Inner(unknown="a start-up file of screen may run a command")
     if name in ("source", ".") and any(word is None or isinstance(word, Glob) for word in words[1:2]):
         return Inner(unknown="the file that a shell reads is not known")
     if name in ("su", "runuser", "script"):
@@ -308,10 +310,23 @@ def _of_completion(words: tuple[Word, ...]) -> Inner:
 def _of_apt(words: tuple[Word, ...]) -> Inner:
     """Settings of apt may have commands that it runs."""
     for before, word in pairwise(words):
-        is_setting = before in ("-o", "--option") or word is None or word.startswith(("-o", "--option"))
-        if is_setting and (word is None or isinstance(word, Expansion) or _APT_PROGRAM.search(word)):
+        if word is None or word.startswith(("-c", "--conf")):  # options may be abbreviated
+            return Inner(unknown="a configuration file of apt may run a command")
+        is_setting = before in ("-o", "--option") or word.startswith(("-o", "--option"))
+        if is_setting and (isinstance(word, Expansion) or _APT_PROGRAM.search(word)):
             return Inner(unknown="a setting of apt may run a command")
     return NOTHING
+
+
+def _names_start_file(words: tuple[Word, ...]) -> bool:
+    """Return whether options of screen, before a command, name a start-up file."""
+    rest, takes = list(words[1:]), _OPTIONS_WITH_ARGUMENT["screen"].split()
+    while rest and (rest[0] is None or rest[0].startswith("-")):
+        option = rest.pop(0)
+        if could_be(option, "-c*"):
+            return True
+        del rest[: option in takes]
+    return False
 
 
 def _of_git_config(words: tuple[Word, ...]) -> Inner:
