@@ -83,7 +83,8 @@ class ShellCommand(Protocol):
 class ShellCommands(Protocol):
     """The commands of a text for a shell. `unparsed` is why they are not known for certain, or empty.
 
-    An `opaque` one is nested too deeply, and may run any command. One that `recalls` runs lines of the shell's history.
+    An `opaque` one is nested too deeply, and may run any command. One that `recalls` runs lines of the shell's history. One
+    that `evaluates` is only unparsed because the shell evaluates the value of a variable, as in most arithmetic.
     """
 
     @property
@@ -94,6 +95,9 @@ class ShellCommands(Protocol):
 
     @property
     def unparsed(self) -> str: ...
+
+    @property
+    def evaluates(self) -> bool: ...
 
     @property
     def opaque(self) -> bool: ...
@@ -240,7 +244,7 @@ class Evaluator:
             findings.add_command(strict, allow or scope.allowing(command.text))
         if form.opaque and not known_only:
             findings.add_opaque(scope, settings, form.unparsed)
-        elif form.unparsed:
+        elif form.unparsed and not (form.evaluates and settings.unparsed is Decision.WARN):
             decision = strictest((settings.unparsed, settings.unreadable)) if form.recalls else settings.unparsed
             findings.add_decision(decision, form.unparsed)
         return findings.verdict(request, form.text, settings.default)

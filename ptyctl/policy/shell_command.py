@@ -272,6 +272,7 @@ class ShellText:
         commands: every simple command, also those in arguments and substitutions.
         text: the pipelines and commands as one line each; for regular expressions.
         unparsed: why the commands are not known for certain; "" if they are.
+        evaluates: whether the only reason is that the shell evaluates the value of a variable.
         opaque: whether the text is nested too deeply, so that it may run any command.
         recalls: whether a command runs lines of the history, which are not in the text.
     """
@@ -281,6 +282,7 @@ class ShellText:
     unparsed: str = ""
     opaque: bool = False
     recalls: bool = False
+    evaluates: bool = False
 
 
 def text_run_from(variable: str, value: str) -> str | None:
@@ -335,7 +337,8 @@ def canonical_shell(text: str) -> ShellText:
         command if command.is_known else replace(command, values=values, is_computed=walk.is_computed)
         for command in walk.commands
     )
-    return ShellText(tuple(commands), "\n".join(walk.lines), walk.unparsed, walk.opaque, walk.recalls)
+    unparsed, evaluates = walk.unparsed or walk.evaluated, not walk.unparsed and walk.evaluated != ""
+    return ShellText(tuple(commands), "\n".join(walk.lines), unparsed, walk.opaque, walk.recalls, evaluates)
 
 
 def _read_fragments(text: str, unparsed: str) -> ShellText:
@@ -369,6 +372,8 @@ class _Walk:
     values: list[Word] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
     unparsed: str = ""
+    #: Why the value of a variable is evaluated; "" if none is.
+    evaluated: str = ""
     too_long: bool = False
     opaque: bool = False
     recalls: bool = False
@@ -458,8 +463,8 @@ class _Walk:
             stack.extend(reversed(node.children))
 
     def _visit(self, node: Node, depth: int) -> None:
-        if not self.unparsed and is_evaluated(node):
-            self._cannot("arithmetic evaluates the value of a variable")
+        if not (self.unparsed or self.evaluated) and is_evaluated(node):
+            self.evaluated = "arithmetic evaluates the value of a variable"
         match node.type:
             case "pipeline":
                 self._pipeline(node)
@@ -574,9 +579,11 @@ class _Walk:
         self.budget.spend(_COMMAND_STEPS + _WORD_STEPS * len(words))
         command = Command(words, self.directory)
         self.commands.append(command)
-        may_evaluate = words[0] in _EVALUATES and any(map(_may_substitute, words[1:]))
-        if not self.unparsed and (may_evaluate or evaluates_arguments(words)):
+        if words[0] in _EVALUATES and any(word is not None and _may_substitute(word) for word in words[1:]):
             self._cannot(f"{words[0]} may evaluate its arguments")
+        is_unknown = words[0] in _EVALUATES and None in words[1:]
+        if not (self.unparsed or self.evaluated) and (is_unknown or evaluates_arguments(words)):
+            self.evaluated = f"{words[0]} may evaluate its arguments"
         self._note_variables(assigned_variables(words))
         if (if_unset := command.if_unset) is not None:
             self.lines.append(Command(if_unset).text)
@@ -640,7 +647,7 @@ class _Walk:
     def _note_integers(self, names: list[str], value: str | None = None) -> None:
         """Note the names of variables that get a value, which may be unknown."""
         if any(evaluates_value(name, value) for name in names):
-            self._cannot("an assignment evaluates the value")
+            self.evaluated = self.evaluated or "an assignment evaluates the value"
 
     def _note_values(self, values: list[Word]) -> None:
         """Note the values of a variable: arithmetic runs a substitution in them, also in a later line."""

@@ -40,6 +40,7 @@ class StubText:
     commands: tuple[StubCommand, ...]
     text: str
     unparsed: str = ""
+    evaluates: bool = False
     opaque: bool = False
     recalls: bool = False
 
