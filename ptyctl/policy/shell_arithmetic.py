@@ -21,8 +21,9 @@ _SUBSCRIPT = re.compile(r"\w*\[(.*)\]", re.DOTALL)
 _ELEMENT = re.compile(r"\[([^\]]*)\]\+?=")
 #: An arithmetic expansion in text that the parser does not read as one.
 _EXPANSION = re.compile(r"\$(?:\(\(((?:(?!\)\)).)*)|\[([^\]]*))", re.DOTALL)
-#: The value of the variable is expanded as a prompt, with its substitutions: `${x@P}` (bash).
-_PROMPT_VALUE = re.compile(r"@P\}\Z")
+#: bash expands the value of the variable as a prompt, with its substitutions (`${x@P}`), or as a name, with its subscript
+#: (`${!x}`, but not `${!x[@]}` and `${!x*}`, which list keys and names).
+_EVALUATED_VALUE = re.compile(r"@P\}\Z|\A\$\{!\w+(?!\w|\[[@*]\]\}|[@*]\})")
 #: Variables that are integers in bash or zsh: an assignment evaluates the value.
 _INTEGERS = frozenset(
     "RANDOM SRANDOM SECONDS LINENO HISTCMD OPTIND MAILCHECK BASHPID EPOCHSECONDS HISTSIZE SAVEHIST COLUMNS LINES TMOUT SHLVL"  # noqa: SIM905
@@ -68,7 +69,7 @@ def is_evaluated(node: Node) -> bool:
             kinds = [child.type for child in node.children]
             begin = kinds.index(":") + 1 if ":" in kinds else len(kinds)
             is_offset = names_variable(" ".join(source(child) for child in node.children[begin:-1]))
-            return is_offset or _PROMPT_VALUE.search(source(node)) is not None or _has_expansion(source(node))
+            return is_offset or _EVALUATED_VALUE.search(source(node)) is not None or _has_expansion(source(node))
         case "array":
             return any((found := _ELEMENT.match(source(child))) and _is_index(found[1]) for child in node.named_children)
         case "binary_expression" | "unary_expression":
