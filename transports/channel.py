@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -180,6 +181,14 @@ class Channel(ABC):
     def input_is_read(self) -> bool | None:
         """Return whether the program in the foreground has read all input and waits; None if unknown."""
         return None
+
+    async def read_pending(self) -> None:
+        """Let the event loop read the output that the far end has written and that can be read now.
+
+        Waits two loop iterations: one iteration runs its ready callbacks before it polls for input.
+        """
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
 
     def signal_foreground(self, number: signal.Signals) -> bool:
         """Send a signal to the foreground process group unless it is the shell; return whether it was sent."""

@@ -9,6 +9,7 @@ import errno
 import fcntl
 import os
 import pwd
+import select
 import signal
 import termios
 import time
@@ -263,6 +264,13 @@ class LocalChannel(Channel):
             return waiting[0] == 0 and waits_for_input(os.tcgetpgrp(self._master))
         except OSError:
             return None
+
+    async def read_pending(self) -> None:
+        if self._master >= 0:
+            poll = select.poll()  # the kernel passes output on in a work queue, which poll(2) waits for and epoll(7) does not
+            poll.register(self._master, select.POLLIN)
+            poll.poll(0)
+        await super().read_pending()
 
     def signal_foreground(self, number: signal.Signals) -> bool:
         with contextlib.suppress(OSError):

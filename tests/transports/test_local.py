@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pty
+import tty
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -165,6 +167,23 @@ async def test_local_hundred_channels_do_not_mix_data(start: Start) -> None:
         await channel.send(b"%d\r" % number)
     for number, (_, receiver) in enumerate(channels):
         assert await receiver.receive_until(b"\r\n") in (b"%d\r\n" % number, b"%d\r\n%d\r\n" % (number, number))
+
+
+async def test_local_output_written_before_is_read_while_pending_output_is_read() -> None:
+    master, slave = pty.openpty()
+    tty.setraw(slave)
+    channel, receiver = LocalChannel.adopt(os.dup(master), Pty()), RecordingReceiver()
+    await channel.open(receiver)
+    try:
+        for number in range(2000):
+            os.write(slave, b"%d;" % number)
+            await channel.read_pending()
+            async with asyncio.timeout(0):  # expires at the first wait
+                assert await receiver.receive() == b"%d;" % number
+    finally:
+        os.close(slave)
+        os.close(master)
+        await channel.close(force=True)
 
 
 async def test_local_terminal_modes_after_close_are_off(start: Start) -> None:

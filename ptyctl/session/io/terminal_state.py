@@ -278,15 +278,12 @@ class TerminalState:
         return editing and not is_continuation(self.last_line(), self.prompt.learned)
 
     async def nothing_more(self) -> bool:
-        """Return whether no more output can be read now.
-
-        Waits two loop iterations: one iteration runs its ready callbacks before it polls for input.
-        """
+        """Return whether no more output can be read now."""
         if self.stream.signal.settled:
             return True
-        end = self.stream.raw_size
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        end, channel = self.stream.raw_size, self._channel()
+        if channel is not None:
+            await channel.read_pending()
         return self.stream.raw_size == end
 
     async def wait_quiet(self, seconds: float, deadline: float) -> bool:

@@ -125,18 +125,20 @@ class QueryResponder:
     async def _still_awaited(self, raw: int) -> bool:
         """Return whether the program that asked at `raw` probably still waits."""
         now = asyncio.get_running_loop().time
-        asked_at = now()
+        asked_at, is_repeated = now(), False
         while (channel := self._channel()) is not None:
             # remote: a shell's mark from before it left canonical mode has arrived after this pause
             await asyncio.sleep(2 * HOLD_S if channel.canonical is None else HOLD_S)
             # first, as a shell leaves canonical mode behind its mark, which can be read from then on
             canonical = channel.canonical
             read, size = channel.input_is_read(), self._stream.raw_size
-            await _let_loop_read()
+            await channel.read_pending()
             if self._reader_changed(raw):
                 return False
             if not canonical and (read is None or (read and self._stream.raw_size == size)):
-                return True
+                if is_repeated or channel.leads_foreground() is not True:
+                    return True
+                is_repeated = True  # the shell itself: a prompt whose mark is late, or a command of the shell that waits
             waited_s = now() - asked_at
             if waited_s >= LATE_S or (canonical and read is not False and waited_s >= RAW_MODE_S):
                 return False
@@ -233,9 +235,3 @@ class QueryListener:
         self._flooded, self._timer = False, None
         self._next_search_at = self._loop.time() + COLLECT_S
         self._responder.queries_detected(self._raw_end - self._detector.bytes_after if found else None)
-
-
-async def _let_loop_read() -> None:
-    """Let the event loop read what the terminal has: one iteration runs its ready callbacks before it polls for input."""
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)

@@ -162,6 +162,28 @@ async def test_query_of_a_program_whose_shell_returns_meanwhile_gets_no_reply(
     assert not channel.written
 
 
+async def test_query_gets_no_reply_if_mark_of_reading_shell_is_late(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = MemoryChannel()
+    session = await connect(channel)
+    mark = f"\x1b]7717;{session.shell_nonce};1;E;0\x07".encode()
+    looks = 0
+
+    def read() -> bool:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            asyncio.get_running_loop().call_later(terminal_queries.HOLD_S / 2, channel.feed, mark)
+        return True
+
+    monkeypatch.setattr(MemoryChannel, "canonical", False)
+    monkeypatch.setattr(MemoryChannel, "input_is_read", lambda self: read())
+    monkeypatch.setattr(MemoryChannel, "leads_foreground", lambda self: True)
+    channel.feed(b"\x1b[6n")
+    await wait_until(lambda: looks == 2)
+    await wait_without_reply()
+    assert not channel.written
+
+
 async def test_reply_waits_until_shell_at_work_reads(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     """A shell that leaves canonical mode after a command reads only below its mark; other programs may ask while they work."""
     monkeypatch.setattr(terminal_queries, "RAW_MODE_S", 0.0)
