@@ -45,7 +45,7 @@ help:
 	@echo "make coverage  run all tests and report their coverage, also in htmlcov/"
 	@echo "make soak      use one daemon for twenty minutes, and check that it holds no more than before"
 	@echo "make faults    inject 10,000 faults into the files of servers, and kill them"
-	@echo "make attack    try to type a denied command into real shells, 10,000 times"
+	@echo "make attack    try to type a denied command into real shells, 20,000 times"
 	@echo "make interleavings let two tasks use real shells in random order, 3,500 times, and check each line that ran"
 	@echo "make fleet-proof pause nodes 200 times, cut links 100 times, make 20,000 calls under faults, and check who typed what"
 	@echo "make replay    compare the page with the server at 1,000 places of recorded sessions, one of 100 MB"
