@@ -151,7 +151,10 @@ class Channel(ABC):
 
     @property
     def rewrites_input(self) -> bool:
-        """Whether the terminal passes on other characters than typed, or takes printable ones for keys; False if unknown."""
+        """Whether the terminal passes on other characters than typed, or takes printable ones for keys.
+
+        False where that is never known; True for a terminal that is closed.
+        """
         return False
 
     def leads_foreground(self) -> bool | None:

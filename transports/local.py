@@ -50,7 +50,10 @@ _ENDING = (termios.VINTR, termios.VQUIT, termios.VSUSP, termios.VEOF, termios.VE
 _REWRITING = termios.IUCLC | termios.ISTRIP | termios.IGNCR
 #: Characters that a terminal takes in each mode, and in addition in canonical mode (indices of `c_cc` in termios(3)).
 _TAKEN = (termios.VINTR, termios.VQUIT, termios.VSUSP, termios.VSTART, termios.VSTOP)
-_EDITING = (termios.VERASE, termios.VKILL, termios.VEOF, termios.VEOL, termios.VEOL2, termios.VWERASE, termios.VLNEXT)
+_EDITING = (
+    *(termios.VERASE, termios.VKILL, termios.VEOF, termios.VEOL, termios.VEOL2),
+    *(termios.VWERASE, termios.VLNEXT, termios.VREPRINT),
+)
 _DELETE = b"\x7f"
 #: The token of the bridge to a host's terminals (docs/containers.md), which no program in a session gets.
 BRIDGE_TOKEN = "PM_INTERACTIVE_TERMINAL_TOKEN"
@@ -184,12 +187,10 @@ class LocalChannel(Channel):
 
     @property
     def rewrites_input(self) -> bool:
-        if self._master < 0:
-            return False
         try:
             modes, _, _, local_modes, _, _, characters = termios.tcgetattr(self._master)
-        except termios.error:
-            return False
+        except (termios.error, ValueError):  # the terminal is closed: what it would do is not known
+            return True
         is_canonical = bool(local_modes & termios.ICANON)
         if modes & _REWRITING or any(_is_text(characters[index]) for index in (*_TAKEN, *(_EDITING if is_canonical else ()))):
             return True

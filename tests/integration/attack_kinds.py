@@ -142,6 +142,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                     "stty iuclc; sleep 0.1\nDENYME",
                 ),
                 *(
+                    "s=rprnt; stty $s x\ndxenyme",
                     "stty discard x\ndxenyme",
                     "stty ixon ixany start x\ndxenyme",
                     "stty iuclc\n\x1b[200~DENYME\x1b[201~",

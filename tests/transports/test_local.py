@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import pty
+import termios
 import tty
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -230,6 +232,7 @@ async def test_local_input_is_read_by_a_program_that_reads(start: Start, program
         ("start x", True),
         ("-icanon intr x", True),
         ("kill x", True),
+        ("rprnt x", True),
         ("-icanon kill x", False),
     ],
 )
@@ -237,3 +240,18 @@ async def test_terminal_reports_whether_it_rewrites_input(start: Start, modes: s
     channel, receiver = await start("sh", "-c", f"stty {modes}; echo ready; exec sleep 60")
     await receiver.receive_until(b"ready")
     assert channel.rewrites_input is expected
+
+
+async def test_terminal_that_is_closed_counts_as_one_that_rewrites_input(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    channel, receiver = await start("sh", "-c", "echo ready; exec sleep 60")
+    await receiver.receive_until(b"ready")
+
+    def closed(terminal: int) -> list[object]:
+        raise termios.error(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(termios, "tcgetattr", closed)
+        assert channel.rewrites_input
+    assert not channel.rewrites_input
+    await channel.close(force=True)
+    assert channel.rewrites_input

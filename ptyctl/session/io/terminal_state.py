@@ -219,7 +219,10 @@ class TerminalState:
         return channel is not None and channel.canonical is True
 
     def rewrites_input(self) -> bool:
-        """Return whether the program in the foreground gets other text than is typed (`stty iuclc`); False if unknown."""
+        """Return whether the program in the foreground gets other text than is typed (`stty iuclc`).
+
+        False without a channel.
+        """
         channel = self._channel()
         return channel is not None and channel.rewrites_input
 
