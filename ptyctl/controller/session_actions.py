@@ -132,7 +132,8 @@ class SessionActions:
         """Open a session, or return the existing one of the console. After 55 s its state is `opening`.
 
         Raises:
-            PtyctlError: INVALID_ARGUMENT if the console is open at another address; as `SessionFactory.create`.
+            PtyctlError: INVALID_ARGUMENT if the console is open at another address or without its name; as
+                `SessionFactory.create`.
         """
         if request.node is not None:
             raise unsupported("this server is not a node of a fleet", hint="leave out node")
@@ -155,6 +156,7 @@ class SessionActions:
         if other is None:
             message = f"another open of console {spec.device_id} is in progress"
             raise PtyctlError(ErrorCode.CONNECT_TIMEOUT, message, hint="open it again")
+        _check_name(other, spec)
         return _opening_reply(other, request).model_copy(update={"existing_session_id": other.session_id})
 
     async def _attempt(self, destination: Destination, spec: Spec, opening: Opening) -> SessionReply:
@@ -213,6 +215,7 @@ class SessionActions:
     async def _open_existing(self, destination: Destination, spec: Spec, session: Session, opening: Opening) -> SessionReply:
         request, old, is_dead = destination.request, session.spec, session.state in ("eof", "lost", "reconnecting")
         is_same_address = (old.protocol, old.host, old.port) == (spec.protocol, spec.host, spec.port)
+        _check_name(session, spec)
         # the inventory may have another address for the same device by now
         has_moved = old.device is not None and (old.device, old.protocol) == (spec.device, spec.protocol)
         if not (is_same_address or (is_dead and has_moved)):
@@ -291,6 +294,16 @@ async def configure(session: Session, request: ConfigRequest) -> ConfigReply:
         policy=writer.review.warning(),
         notices=session.take_notices(request.task_id),
     )
+
+
+def _check_name(existing: Session, spec: Spec) -> None:
+    """Raise PtyctlError INVALID_ARGUMENT unless the console that is opened by its name has the name, and so its rules."""
+    if spec.device is not None and existing.spec.device != spec.device:
+        raise invalid(
+            f"console {spec.device_id} is open already by its address, without the platform and rules of device {spec.device}",
+            hint="close the existing session, and open the device by its name",
+            existing_session_id=existing.session_id,
+        )
 
 
 def _reply(session: Session, request: SessionRequest) -> SessionReply:

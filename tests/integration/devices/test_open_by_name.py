@@ -98,6 +98,25 @@ async def test_open_of_lost_console_reads_inventory_again(controller: LocalContr
     assert "switch-001" in (await one.exec("show version")).stdout
 
 
+@pytest.mark.parametrize("is_lost", [False, True], ids=["open", "lost"])
+async def test_console_that_was_opened_by_its_address_is_not_returned_for_its_name(
+    controller: LocalController, inventory: SwitchInventory, is_lost: bool
+) -> None:
+    address = {"protocol": "telnet", "host": "127.0.0.1", "port": inventory.relay.port, "platform": "generic"}
+    one = await SessionHandle.open(controller, **address, session_type="console", device_id="sw-console")
+    if is_lost:
+        inventory.relay.close()
+        await one.read(until_regex="never", timeout_ms=PATIENCE_MS)
+    with refused(ErrorCode.INVALID_ARGUMENT, "sw-console", "by its name") as caught:
+        await session(controller, "open", device="sw-console")
+    assert caught.value.details["existing_session_id"] == one.session_id
+    await session(controller, "close", session_id=one.session_id)
+    two = await SessionHandle.open(controller, device="sw-console")
+    assert (two.opened.platform, two.opened.existing_session_id) == ("cisco_ios", None)
+    again = await SessionHandle.open(controller, **address, session_type="console", device_id="sw-console")
+    assert again.session_id == two.session_id
+
+
 async def test_reset_logs_in_again(controller: LocalController) -> None:
     one = await SessionHandle.open(controller, device="sw-console", acquire_lock=True, task_id="t")
     reply = await controller.pty(PTY_REQUESTS["pty_reset"].of({"session_id": one.session_id, "task_id": "t"}))
