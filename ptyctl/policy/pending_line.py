@@ -134,6 +134,10 @@ class PendingLine:
     #: Whether the effect of each key since the last line end, or since a key that kills the line, is certain.
     _is_plain: bool = True
     _was_killed: bool = False
+    #: Whether something other than the input may have changed the line.
+    _is_lost: bool = False
+    #: Whether the line is in `_continued` already, as it was read from the screen.
+    _is_read: bool = False
     #: Whether an editor may be in the command mode of vi, or may wait for the rest of a key; whether keys may have another
     #: effect than `keys` says.
     _is_escaped: bool = False
@@ -164,7 +168,7 @@ class PendingLine:
     @property
     def typed(self) -> str | None:
         """What was typed since the last line end, behind text that may be there; None if other keys may have changed it."""
-        return self._text() if self._is_plain and not self._sequence else None
+        return self._text() if self._is_plain and not (self._is_lost or self._sequence) else None
 
     @property
     def continued(self) -> str:
@@ -288,8 +292,12 @@ class PendingLine:
         """The screen shows what was `typed`, and nothing else: the line is known, unless it was killed."""
         self._is_known = self._is_known or not (self._keys_changed or self._was_killed)
 
-    def submitted(self, line: str) -> None:
-        """Add a submitted line, which the next lines may continue. An unknown line is added as it was read from the screen."""
+    def read(self, line: str) -> None:
+        """Add a line that is about to be submitted as it was read from the screen: the next lines may continue it."""
+        self._submitted(line)
+        self._is_read = True
+
+    def _submitted(self, line: str) -> None:
         self._continued += line.encode("utf-8", "surrogateescape") + b"\n"
         del self._continued[: max(0, len(self._continued) - _MAX_CONTINUED)]
         self._is_open = None
@@ -302,7 +310,7 @@ class PendingLine:
 
     def lose(self) -> None:
         """Mark the line as unknown: something other than the input may have changed it."""
-        self._is_known = self._is_plain = False
+        self._is_known, self._is_lost = False, True
 
     def put_behind_text(self) -> None:
         """Mark the line as unknown: the far end has put text in front of what is typed."""
@@ -438,8 +446,9 @@ class PendingLine:
             self._insert(b"\n")
             return
         was_known = self._is_known and not self._sequence
-        if was_known and self._line:
-            self.submitted(self._text())
+        # other text may be in the line too, perhaps only since it was judged
+        if self._line and not self._is_read and (was_known or (self._is_plain and not self._sequence)):
+            self._submitted(self._text())
         line = _QUOTES.sub(b"", self._line)
         self._empty()
         self._has_vi_command = self._has_vi_command and is_quoted
@@ -465,7 +474,7 @@ class PendingLine:
         self._line.clear()
         self._sequence.clear()
         self._is_known = self._is_plain = True
-        self._was_killed = self._is_escaped = self._is_partial = False
+        self._was_killed = self._is_escaped = self._is_partial = self._is_read = self._is_lost = False
 
     def _erase(self) -> None:
         """Delete the last character. Editors differ for composed characters: then the line is unknown."""

@@ -555,7 +555,7 @@ class Authorization:
         readable = is_certain and len(readings) == 1
         self._enforce(verdict, readings[0] if readings else "", places, writer, readable=readable)
         if readings and self._line.line is None:
-            self._line.submitted(readings[0])
+            self._line.read(readings[0])
 
     async def _line_reported(self) -> None:
         """Wait until zsh has reported what its hooks have put into the line: until then, none of several lines is known.

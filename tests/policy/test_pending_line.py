@@ -7,7 +7,7 @@ import pty
 import re
 import subprocess
 import termios
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count, pairwise
 
@@ -365,3 +365,23 @@ def test_escape_behind_a_command_of_vi_may_submit_it_in_an_editor(
     assert [(piece.data, piece.line) for piece in model.feed(keys) if piece.submits] == expected
     at_prompt = PendingLine()
     assert all(piece.data != b"\x1b" for piece in at_prompt.feed(keys) if piece.submits)
+
+
+@pytest.mark.parametrize("change", [PendingLine.put_behind_text, PendingLine.lose])
+def test_incomplete_line_behind_text_that_the_shell_may_have_put_there_is_open(change: Callable[[PendingLine], None]) -> None:
+    model = PendingLine()
+    list(model.feed(b"touch \\"))
+    change(model)
+    list(model.feed(ENTER))
+    assert (model.is_open, model.continued) == (True, "touch \\\n")
+
+
+def test_line_that_was_read_from_the_screen_is_continued_once() -> None:
+    model = PendingLine()
+    model.put_behind_text()
+    list(model.feed(b"a '"))
+    model.read("echo a '")
+    list(model.feed(ENTER))
+    assert (model.is_open, model.continued) == (True, "echo a '\n")
+    list(model.feed(b"' b\r"))
+    assert (model.is_open, model.continued) == (False, "echo a '\n' b\n")
