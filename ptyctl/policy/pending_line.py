@@ -168,7 +168,12 @@ class PendingLine:
     @property
     def typed(self) -> str | None:
         """What was typed since the last line end, behind text that may be there; None if other keys may have changed it."""
-        return self._text() if self._is_plain and not (self._is_lost or self._sequence) else None
+        return None if self._is_lost else self.typed_text
+
+    @property
+    def typed_text(self) -> str | None:
+        """As `typed`, also if something other than the input may have changed the line."""
+        return self._text() if self._is_plain and not self._sequence else None
 
     @property
     def continued(self) -> str:
@@ -447,7 +452,7 @@ class PendingLine:
             return
         was_known = self._is_known and not self._sequence
         # other text may be in the line too, perhaps only since it was judged
-        if self._line and not self._is_read and (was_known or (self._is_plain and not self._sequence)):
+        if self._line and not self._is_read and (was_known or self.typed_text is not None):
             self._submitted(self._text())
         line = _QUOTES.sub(b"", self._line)
         self._empty()

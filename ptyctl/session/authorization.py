@@ -555,7 +555,15 @@ class Authorization:
         readable = is_certain and len(readings) == 1
         self._enforce(verdict, readings[0] if readings else "", places, writer, readable=readable)
         if readings and self._line.line is None:
+            self._note_readings(readings)
+
+    def _note_readings(self, readings: Sequence[str]) -> None:
+        """Note what the next lines may continue: the reading if there is one, or else typed text, which has one meaning."""
+        filled, typed = self._unfinished.filled, self._line.typed_text
+        if len(readings) == 1 or typed is None:
             self._line.read(readings[0])
+        elif filled:
+            self._line.read(filled.decode("utf-8", "surrogateescape") + typed)
 
     async def _line_reported(self) -> None:
         """Wait until zsh has reported what its hooks have put into the line: until then, none of several lines is known.

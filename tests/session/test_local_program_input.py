@@ -257,6 +257,16 @@ async def test_line_for_a_program_without_a_line_editor_is_judged_behind_the_lin
     assert (await shell.refusal("'; rm x\n")).details["rules"] == ["removal"]
 
 
+async def test_line_with_several_readings_is_continued_as_it_was_typed(tmp_path: Path) -> None:
+    """A reading with a part of the prompt (`~# cp`) would make a comment of the next line."""
+    judge = (await shell_in(tmp_path, programs="allow")).session.authorization
+    judge.lose_line()
+    judge.typed(b"cp \\")
+    judge._note_readings(["~# cp \\", "cp \\"])
+    judge.typed(b"\r")
+    assert judge._line.continued == "cp \\\n"
+
+
 @pytest.mark.parametrize(("program", "incomplete"), [("cat", False), ("bash", True)])
 async def test_prompt_follows_an_open_quote_only_if_a_program_has_read_it(
     tmp_path: Path, program: str, incomplete: bool
