@@ -30,6 +30,8 @@ _CONTROL = re.compile(rb"[\x00-\x1f]")
 _PASTE_MARKS = (PASTE_BEGIN, PASTE_END)
 #: Keys that submit the line at some far ends: ^D (a terminal in canonical mode), ^O (bash), ^X ^E (bash), ^Z (Cisco IOS).
 _MAY_SUBMIT = frozenset(b"\x04\x0f\x18\x1a")
+#: Keys that put no text into a line: cursor movements, ^D and ^L.
+_WITHOUT_TEXT = frozenset(b"\x01\x02\x04\x05\x06\x0c")
 #: ^X ^E runs what an editor returns (bash).
 _EDIT_KEY = b"\x18\x05"
 #: Characters that submit the line in the command mode of vi: insert-comment, edit-and-execute, macros.
@@ -134,6 +136,8 @@ class PendingLine:
     #: Whether the effect of each key since the last line end, or since a key that kills the line, is certain.
     _is_plain: bool = True
     _was_killed: bool = False
+    #: Whether a key, or the far end, may have put text into the line that is not in `_line`.
+    _may_have_text: bool = False
     #: Whether something other than the input may have changed the line.
     _is_lost: bool = False
     #: Whether the line is in `_continued` already, as it was read from the screen.
@@ -174,6 +178,11 @@ class PendingLine:
     def typed_text(self) -> str | None:
         """As `typed`, also if something other than the input may have changed the line."""
         return self._text() if self._is_plain and not self._sequence else None
+
+    @property
+    def may_have_text(self) -> bool:
+        """Whether anything was typed or recalled since the last line end, or the far end may have put text into the line."""
+        return self._may_have_text or bool(self._line or self._sequence)
 
     @property
     def continued(self) -> str:
@@ -315,7 +324,7 @@ class PendingLine:
 
     def lose(self) -> None:
         """Mark the line as unknown: something other than the input may have changed it."""
-        self._is_known, self._is_lost = False, True
+        self._is_known, self._is_lost, self._may_have_text = False, True, True
 
     def put_behind_text(self) -> None:
         """Mark the line as unknown: the far end has put text in front of what is typed."""
@@ -427,9 +436,10 @@ class PendingLine:
     def _take_key(self, byte: int) -> None:
         if byte in self.keys.kill and b"\n" not in self._line:
             was_known, was_empty, is_escaped = self._is_known, not self._line, self._is_escaped
+            may_have_text = self.may_have_text and not was_known
             self._is_open = False if byte == _INTERRUPT else self._is_open
             self._empty()
-            self._is_escaped = is_escaped
+            self._is_escaped, self._may_have_text = is_escaped, may_have_text
             self._has_vi_command = self._has_vi_command and byte != _INTERRUPT
             self._is_known, self._was_killed = was_known and (was_empty or byte != _INTERRUPT), not was_known
         elif byte in self.keys.erase:
@@ -437,9 +447,12 @@ class PendingLine:
         elif byte in self.keys.erase_word:
             self._erase_word()
         else:
+            may_have_text = self._may_have_text or byte not in _WITHOUT_TEXT
             self._take_unknown()
+            self._may_have_text = may_have_text
 
     def _take_unknown(self) -> None:
+        self._may_have_text = True
         self._is_known = self._is_plain = self._is_partial = False
         self._sequence.clear()
 
@@ -459,9 +472,10 @@ class PendingLine:
         self._has_vi_command = self._has_vi_command and is_quoted
         if self.keys.of_shell and line:
             self._keys_changed = self._keys_changed or _CHANGES_KEYS.search(line) is not None
-            was_known = was_known and not self._keys_changed and _FILLS_LINE.search(line) is None
+            is_empty = not self._keys_changed and _FILLS_LINE.search(line) is None
+            was_known, self._may_have_text = was_known and is_empty, not is_empty
         self._is_known = was_known and not is_quoted
-        self._is_plain = not is_quoted
+        self._is_plain, self._may_have_text = not is_quoted, self._may_have_text or is_quoted
 
     def _text(self) -> str:
         return self._line.decode("utf-8", "surrogateescape")
@@ -471,14 +485,14 @@ class PendingLine:
         self._line += data
         self._has_vi_command = self._has_vi_command or any(begin in data for begin in _VI_COMMAND)
         if len(self._line) > MAX_LINE:
-            self._is_known = self._is_plain = False
+            self._is_known, self._is_plain, self._may_have_text = False, False, True
             self._has_vi_command = True
             self._line.clear()
 
     def _empty(self) -> None:
         self._line.clear()
         self._sequence.clear()
-        self._is_known = self._is_plain = True
+        self._is_known, self._is_plain, self._may_have_text = True, True, False
         self._was_killed = self._is_escaped = self._is_partial = self._is_read = self._is_lost = False
 
     def _erase(self) -> None:

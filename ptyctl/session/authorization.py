@@ -35,7 +35,7 @@ from ptyctl.session.io.terminal_state import TerminalState
 from ptyctl.session.io.time_slice import TimeSlice
 from ptyctl.session.screen.line_location import LineLocation
 from ptyctl.session.screen.screen import Screen
-from ptyctl.session.screen.shown_line import shown_lines, shows_only, text_after
+from ptyctl.session.screen.shown_line import may_be_hidden, shown_lines, shows_only, text_after
 
 from .approvals import Approval, Approvals, HeldText
 from .judgement import Judgement, Place, PolicyDecisionPoint, Subject, stricter
@@ -61,6 +61,8 @@ _LINE_COST = 32
 _SCREEN_ROWS, _SCREEN_BYTES = 24, 8192
 #: Shells that do not expand `!`; `sh` may be bash.
 _WITHOUT_HISTORY_EXPANSION = frozenset(("fish", "dash"))
+#: Shells whose line editors show a line also after `stty -echo`.
+_SHOWING_SHELLS = frozenset(("zsh", "fish"))
 #: Next steps for a line that cannot be read for certain.
 _WHOLE_COMMAND = "type the whole command in one write, without Tab, history or cursor keys"
 _WITHOUT_REPORT = "run the line as a command, or restart the shell: zsh does not report what its hooks put into the line"
@@ -1181,11 +1183,18 @@ class Authorization:
             return []  # the kernel's editor does not show the line again behind a new prompt
         if typed is not None and not any(typed.strip() in reading for reading in readings):
             return []
+        if typed is None and self._line.may_have_text and may_be_hidden(screen, readings) and not self._shows_each_line():
+            return []
         if self._unfinished.filled is not None:
             return self._readings_with(self._unfinished.filled, readings, screen)
         if typed is not None and shows_only(screen, prompt, typed):
             self._line.confirm()
         return readings
+
+    def _shows_each_line(self) -> bool:
+        """Return whether a line is shown even where the terminal does not echo: bash, for example, hides it then."""
+        program = self._terminal.foreground_program()
+        return self._platform()[1] or (program is not None and shell_dialect(program[1]) in _SHOWING_SHELLS)
 
     def _readings_with(self, filled: bytes, readings: list[str], screen: ScreenSnapshot) -> list[str]:
         """Return the readings of a line that begins with text of the shell, and what it is if keys have not changed that text.

@@ -585,6 +585,26 @@ async def test_line_for_a_terminal_that_changes_its_characters_is_refused(
 
 
 @pytest.mark.parametrize(
+    "keys", ["ouch FORBIDDEN\x01t", "touch FORBIDDEN\x02\x06", "\x10\x10"], ids=["edited", "moved", "history"]
+)
+async def test_unknown_line_of_a_shell_that_does_not_echo_is_refused(tmp_path: Path, policed: Controller, keys: str) -> None:
+    async with shell_in(policed, tmp_path) as shell:
+        await shell.exec("stty -echo", timeout_ms=PATIENCE_MS)
+        await shell.exec("true", timeout_ms=PATIENCE_MS)
+        assert (await refusal_of(shell, data=f"{keys}\n")).details["reason"] == "unreadable"
+
+
+async def test_keys_without_text_at_the_empty_line_of_a_shell_that_does_not_echo_are_sent(
+    tmp_path: Path, policed: Controller
+) -> None:
+    async with shell_in(policed, tmp_path) as shell:
+        await shell.exec("stty -echo", timeout_ms=PATIENCE_MS)
+        await shell.exec("true", timeout_ms=PATIENCE_MS)
+        await shell.write("\x0c\x04")
+        assert (await shell.read(until_regex="never", timeout_ms=PATIENCE_MS)).eof
+
+
+@pytest.mark.parametrize(
     ("command", "term", "setting"),
     [
         (("zsh",), "dumb", "true"),

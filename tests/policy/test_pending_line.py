@@ -385,3 +385,41 @@ def test_line_that_was_read_from_the_screen_is_continued_once() -> None:
     assert (model.is_open, model.continued) == (True, "echo a '\n")
     list(model.feed(b"' b\r"))
     assert (model.is_open, model.continued) == (False, "echo a '\n' b\n")
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        (b"", False),
+        (b"\x04", False),
+        (b"\x01\x05\x0c", False),
+        (b"l", True),
+        (b"l\x04", True),
+        (b"l\x7f", False),
+        (b"l\r", False),
+        (b"l\x15", False),
+        (b"\x10", True),
+        (b"\x10\x04", True),
+        (b"\x10\x15", True),
+        (b"\x10\r", False),
+        (b"\t", True),
+        (b"\x1b", True),
+        (b"\x1b[A", True),
+        (b"ls\x0f", True),
+        (b"vared x\r", True),
+        (b"\x16\r", True),
+        (b"x" * (MAX_LINE + 1), True),
+    ],
+)
+def test_line_may_have_text_unless_no_key_has_put_any_into_it(keys: bytes, expected: bool) -> None:
+    model = PendingLine()
+    list(model.feed(keys))
+    assert model.may_have_text is expected
+
+
+def test_line_that_something_else_may_have_changed_may_have_text_until_it_is_submitted() -> None:
+    model = PendingLine()
+    model.lose()
+    assert model.may_have_text
+    list(model.feed(b"\r"))
+    assert not model.may_have_text

@@ -56,6 +56,12 @@ def shown_lines(screen: ScreenSnapshot, prompt: str | None, top: int | None = No
     return list(dict.fromkeys([*texts, *(_CONTROL.sub("", text) for text in texts)]))
 
 
+def may_be_hidden(screen: ScreenSnapshot, readings: list[str]) -> bool:
+    """Return whether the screen perhaps shows nothing of the line: it is empty, or its editor does not echo."""
+    row, column = screen.cursor
+    return "" in readings and not screen.rows[row][column:].strip()
+
+
 def rows_above(screen: ScreenSnapshot, output: bytes) -> int | None:
     """Return how many rows the cursor is below the one where this output, the last on the screen, began.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ptyctl.core.screen import ScreenSnapshot
-from ptyctl.session.screen.shown_line import rows_above, shown_lines, shows_only, text_after
+from ptyctl.session.screen.shown_line import may_be_hidden, rows_above, shown_lines, shows_only, text_after
 
 
 def screen(*rows: str, column: int | None = None, cols: int = 80) -> ScreenSnapshot:
@@ -109,6 +109,22 @@ def test_line_behind_text_that_was_typed_ahead_is_read_without_the_lines_above()
 
 def test_line_at_the_top_of_a_screen_that_was_cleared_is_read() -> None:
     assert shown_lines(screen("$ ls"), "$ ", top=1) == ["ls"]
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "prompt", "expected"),
+    [
+        ("$ ", 2, "$ ", True),
+        ("a$", 2, None, True),
+        ("$ reload", 2, "$ ", False),
+        ("$ reload", 8, "$ ", False),
+        ("$ reload", 4, "$ ", False),
+    ],
+    ids=["nothing", "nothing behind an unknown prompt", "first column", "last column", "between"],
+)
+def test_line_of_which_nothing_is_shown_may_be_hidden(row: str, column: int, prompt: str | None, expected: bool) -> None:
+    shown = screen(row, column=column)
+    assert may_be_hidden(shown, shown_lines(shown, prompt)) is expected
 
 
 @pytest.mark.parametrize("row", ["$ cat <a", "$ cat >", "$ echo '>'"])
