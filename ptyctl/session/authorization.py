@@ -15,19 +15,17 @@ from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 
-from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
+from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.core.control_sequences import BRACKETED_PASTE, ESC, ETX, NAK, PASTE_END
 from ptyctl.core.lease import Owner
 from ptyctl.core.renderer import render_line
-from ptyctl.core.screen import ScreenSnapshot
-from ptyctl.core.shells import may_run_shell, shell_dialect
+from ptyctl.core.shells import shell_dialect
 from ptyctl.core.unfinished_line import UnfinishedLine
-from ptyctl.platforms import DeviceProfile
 from ptyctl.policy.key_bindings import read_bindings
 from ptyctl.policy.pending_line import DEVICE_KEYS, SHELL_KEYS, PendingLine, Piece, fills_next_line
 from ptyctl.policy.rules import SHELL_PLATFORM, Decision, Verdict, Where
 from ptyctl.policy.shell_command import expands_history, runs_history
-from ptyctl.session.device.exchange import lines_before, rendered, text_behind_prompt
+from ptyctl.session.device.exchange import lines_before, rendered
 from ptyctl.session.io.gate import Refusal, Split, Writer
 from ptyctl.session.io.input_echo import POLL_S, SETTLE_WAIT_S, InputEcho
 from ptyctl.session.io.prompt import PROMPT_BYTES, is_continuation
@@ -35,18 +33,30 @@ from ptyctl.session.io.terminal_state import TerminalState
 from ptyctl.session.io.time_slice import TimeSlice
 from ptyctl.session.screen.line_location import LineLocation
 from ptyctl.session.screen.screen import Screen
-from ptyctl.session.screen.shown_line import may_be_hidden, shown_lines, shows_only, text_after
 
 from .approvals import Approval, Approvals, HeldText
+from .far_end import FarEnd
+from .foreground_reader import ForegroundReader
+from .input_places import InputPlaces
 from .judgement import Judgement, Place, PolicyDecisionPoint, Subject, stricter
+from .line_reader import LineReader
+from .refusals import (
+    WHOLE_COMMAND,
+    WITHOUT_REPORT,
+    denied,
+    not_approvable,
+    place_changed,
+    policy_changed,
+    secret_needs_approval,
+    too_long_at_once,
+    unreadable,
+)
 from .verdict_thread import LONG_TEXT, judge_in_thread, judge_outside_loop
 
 #: The longest wait for the line editor of a program that has shown its prompt (seconds).
 _EDITOR_WAIT_S = 1.0
 #: The longest wait for the text of a prompt that the shell has reported (seconds).
 PROMPT_WAIT_S = 1.0
-#: How often a line is read again because the screen has changed meanwhile.
-_READINGS = 3
 #: How often a text is judged because it goes to another place, or another policy is in force, than when its judgement began.
 _JUDGEMENTS = 3
 #: The longest input that is judged while nothing else happens, in bytes: an answer that is typed once a pattern matches.
@@ -61,22 +71,12 @@ _LINE_COST = 32
 _SCREEN_ROWS, _SCREEN_BYTES = 24, 8192
 #: Shells that do not expand `!`; `sh` may be bash.
 _WITHOUT_HISTORY_EXPANSION = frozenset(("fish", "dash"))
-#: Shells whose line editors show a line also after `stty -echo`.
-_SHOWING_SHELLS = frozenset(("zsh", "fish"))
-#: Next steps for a line that cannot be read for certain.
-_WHOLE_COMMAND = "type the whole command in one write, without Tab, history or cursor keys"
-_WITHOUT_REPORT = "run the line as a command, or restart the shell: zsh does not report what its hooks put into the line"
 #: Deletes the line of a program that reads lines from the terminal (VKILL of termios), and of most line editors.
 _KILL_LINE = NAK
 #: Keys of line editors; a newline ends a line.
 _LINE_ENDS = re.compile(rb"[\r\n]")
-_ONE_LINE = re.compile(rb"[^\r\n]*[\r\n]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _KEYS = re.compile(r"[\x00-\x09\x0b\x0c\x0e-\x1f\x7f]")
-#: The longest line that a terminal in canonical mode takes, in bytes, without its end.
-_MAX_PASSWORD = 4095
-#: A password up to its Enter: no key that ends the program which asks for it, so that a shell gets the rest.
-_PASSWORD = re.compile(rb"[^\x00-\x14\x16-\x1f]{0,%d}(?:[\r\n]|\Z)" % _MAX_PASSWORD)
 
 
 class Authorization:
@@ -90,12 +90,8 @@ class Authorization:
         subject: Subject,
         terminal: TerminalState,
         screen: Screen,
+        far_end: FarEnd,
         *,
-        platform: Callable[[], tuple[str | None, bool]],
-        profile: Callable[[], DeviceProfile],
-        is_shell: Callable[[], bool],
-        has_marks: Callable[[], bool],
-        is_running: Callable[[], bool],
         binding: Callable[[], str],
         post_notice: Callable[[str], None],
         on_refused: Callable[[Writer, str, PtyctlError, str | None, str], None] = lambda *refused: None,
@@ -103,9 +99,6 @@ class Authorization:
         """Create it.
 
         Args:
-            platform: returns the name of the platform, and whether it is a device rather than a POSIX shell.
-            is_shell: returns whether a session without a platform has a POSIX shell.
-            has_marks: returns whether the shell reports its prompts; `is_running` whether a command runs in it.
             binding: returns what an approval depends on: the incarnation, and the fencing token of the lock.
             on_refused: called with a writer, the text that is denied, the error, the block_id of a command
                 that is kept, and how the text came (`exec` or `write`).
@@ -113,19 +106,18 @@ class Authorization:
         self._subject = subject
         self._terminal = terminal
         self._stream = terminal.stream
-        self._screen = screen
-        self._platform = platform
-        self._profile = profile
-        self._is_shell = is_shell
-        self._has_marks, self._is_running = has_marks, is_running
-        self._location = LineLocation(terminal, lambda: platform()[1], has_marks, is_running)
+        self._far_end = far_end
+        self._line = PendingLine()
+        location = LineLocation(terminal, far_end.is_device, far_end.has_marks, far_end.is_running)
         self._echo = InputEcho(terminal, lambda: self._line.is_empty, self._awaits_line)
+        self._places = InputPlaces(terminal, far_end, subject.program)
+        self._reader = ForegroundReader(terminal, location, far_end, subject.protocol)
+        self._line_reader = LineReader(self._line, terminal, screen, location, self._echo, self._places, far_end)
         self._binding = binding
         self._post_notice = post_notice
         self._on_refused = on_refused
         self._policy: PolicyDecisionPoint | None = None
         self._approvals: Approvals | None = None
-        self._line = PendingLine()
         self._cleared = 0
         self._incarnation_raw = self._stream.incarnation_raw
         #: Where the output of the terminal began in which something was typed last.
@@ -134,23 +126,14 @@ class Authorization:
         self._ahead: dict[tuple[str, Owner], tuple[Sequence[Place], object, Verdict]] = {}
         #: Whether keys are judged, and for which policy, platform and caller: it is asked at each key.
         self._keys_judged: tuple[object, bool] = (None, False)
-        self._prompt_at: tuple[int, tuple[str | None, str]] = (-1, (None, ""))
         #: The keys that the last prompt mark has reported, and whether a command runs.
         self._bound_keys: tuple[str | None, bool] = (None, False)
         #: Whether the last line was submitted to a shell that had read all input before it.
         self._shell_has_line = False
         #: Whether the lines before the pending one may have a secret.
         self._has_secret = False
-        #: The program that gets the next keys and its wake-ups, as noted before they are sent, and those at the last Enter.
-        self._reader: tuple[object, int | None] | None = None
-        self._entered_by: tuple[object, int | None] | None = None
         #: The output at the last mark of a prompt that has shown no text.
         self._without_prompt_text = -1
-        #: Whether another program than a shell certainly gets the line whose Enter is sent next.
-        self._is_read_by_other = False
-        #: What was typed since the last Enter, up to more than a password, and whether its echo is masked.
-        self._typed = b""
-        self._is_masked = False
         #: Whether an earlier process has sent lines that the next ones may continue, and the output at a Ctrl-C since, or -1.
         self._has_lost_lines = False
         self._interrupted_raw = -1
@@ -190,9 +173,9 @@ class Authorization:
         """
         if self._policy is None:
             return None
-        places, prompt = self._places(), self._prompt_place()
+        places, prompt = self._places.now(), self._places.prompt()
         if where is not None and where != places[0].where:
-            places = (prompt,) if where == "prompt" else self._in_program(prompt)
+            places = (prompt,) if where == "prompt" else self._places.in_program(prompt)
         if mode is not None:
             places = tuple(place._replace(mode=mode) for place in places)
         return await self._judge_outside_loop(text, places, writer), places[0]
@@ -216,7 +199,7 @@ class Authorization:
             PtyctlError: LIMIT_EXCEEDED if it takes too long.
         """
         if self._policy is not None:
-            places, policy = self._places_of_run(), self._policy.identity
+            places, policy = self._places.of_run(), self._policy.identity
             verdict = await judge_in_thread(partial(self._judgement(places, writer).verdict, text, places))
             while len(self._ahead) >= _MAX_AHEAD:  # their calls were cancelled
                 del self._ahead[next(iter(self._ahead))]
@@ -234,11 +217,11 @@ class Authorization:
         """
         if self._policy is None:
             return None
-        places = self._places_of_run()
+        places = self._places.of_run()
         judged_for, policy, verdict = self._ahead.pop((text, writer.owner), (None, None, None))
         if verdict is None or judged_for != places or policy is not self._policy.identity:
             if len(text) > LONG_TEXT:
-                raise _place_changed("the command")
+                raise place_changed("the command")
             verdict = self._judge(text, places, writer)
         keys = _CONTROL if is_quoted is None else _KEYS
         is_known = is_quoted or not (keys.search(text) or (is_quoted is False and self._recalls(text, places)))
@@ -257,7 +240,7 @@ class Authorization:
         """
         if self._policy is None:
             return
-        self._check_whole(text, self._places_of_run(), writer, "run this command by itself, and have it approved")
+        self._check_whole(text, self._places.of_run(), writer, "run this command by itself, and have it approved")
 
     def check_break(self, writer: Writer) -> None:
         """Judge a break condition, as the command `break`.
@@ -266,7 +249,7 @@ class Authorization:
             PtyctlError: POLICY_DENIED, also if it needs an approval: only text can be approved.
         """
         if self._policy is not None:
-            self._check_whole("break", self._places(), writer, "ask a person to send it")
+            self._check_whole("break", self._places.now(), writer, "ask a person to send it")
 
     def _check_whole(self, text: str, places: Sequence[Place], writer: Writer, hint: str) -> None:
         """Judge a text that cannot wait for an approval. Raises PtyctlError POLICY_DENIED."""
@@ -274,8 +257,7 @@ class Authorization:
         if self._terminal.rewrites_input():
             verdict = stricter(verdict, self._judgement(places, writer).unreadable(places[0]))
         if verdict.decision is Decision.ASK and not self._keys_allowed(places, writer):
-            message = f"{text!r} needs an approval: {verdict.reason}; nothing was typed"
-            error = PtyctlError(ErrorCode.POLICY_DENIED, message, _details(verdict, sensitive=writer.sensitive), hint=hint)
+            error = not_approvable(verdict, text, hint, sensitive=writer.sensitive)
             writer.review.record(verdict)
             raise self._refused(error, text, writer, is_secret=writer.sensitive)
         self._decide(verdict, text, places, writer)
@@ -289,10 +271,10 @@ class Authorization:
         """
         if approval.state == "approved":
             held = approval.held
-            places = self._places_of_run() if held.block_id is not None else self._places()
-            if not held.keys and (not self._unfinished.empty or self._shows_typed_text()):
+            places = self._places.of_run() if held.block_id is not None else self._places.now()
+            if not held.keys and (not self._unfinished.empty or self._places.shows_text_behind_prompt()):
                 approval.set_stale("text was typed into the line meanwhile")
-            self._shell_has_line = "\n" not in approval.text and places[0].where == "prompt" and self._shell_reads()
+            self._shell_has_line = "\n" not in approval.text and places[0].where == "prompt" and self._reader.shell_reads()
             if held.binding != self._bound(held.text, places):
                 why = "the connection, the prompt, the folder, the program or the lock has changed since it was asked for"
                 approval.set_stale(why)
@@ -340,7 +322,7 @@ class Authorization:
         if stream.command_begun or self._without_prompt_text == returned_raw or self._is_text_shown_since(returned_raw):
             return False
         has_text = bool((self._terminal.learned_prompt or "").strip())
-        return has_text or (self._has_marks() and BRACKETED_PASTE not in stream.terminal_modes)
+        return has_text or (self._far_end.has_marks() and BRACKETED_PASTE not in stream.terminal_modes)
 
     def _is_text_shown_since(self, raw: int) -> bool:
         stream = self._stream
@@ -364,9 +346,7 @@ class Authorization:
     def sending(self, data: bytes) -> None:
         """Note the program that gets input which may submit a line: its wake-ups then show whether it has read the input."""
         if self._policy is not None and self._line.may_be_submitted_by(data):
-            self._reader = self._foreground_state()
-            self._echo.sending(self._reader[1])
-            self._is_read_by_other = bool(_ONE_LINE.fullmatch(data)) and self._other_program_reads()
+            self._echo.sending(self._reader.sending(data))
 
     def typed(self, data: bytes, *, secret: bool = False) -> None:
         """Update the pending line with input that was sent."""
@@ -376,16 +356,12 @@ class Authorization:
             pass
         if not self._line.is_empty and self._rewrites_input():
             self._line.lose()
-        if self._is_read_by_other and _ONE_LINE.fullmatch(data):
+        if self._reader.other_program_gets(data):
             self._line.read_by_program()
         self._unfinished.set_incomplete(self._line.is_open)
-        end = max(data.rfind(b"\r"), data.rfind(b"\n")) + 1
-        if end:
-            self._entered_by = self._reader
         if self._has_lost_lines and ETX in data:
             self._interrupted_raw = self._stream.raw_size
-        self._typed = (data[end:] if end else self._typed + data)[: _MAX_PASSWORD + 1]
-        self._is_masked = self._typed != b"" and (secret or (self._is_masked and not end))
+        self._reader.typed(data, secret=secret)
         self._has_secret = (secret or self._has_secret) and (self._line.has_continued or not self._line.is_empty)
         self._echo.typed()
 
@@ -396,17 +372,13 @@ class Authorization:
 
     def _may_reach_editor(self, data: bytes) -> bool:
         """Return whether a program may get an Escape: one runs, or what was or is typed before may start one."""
-        if ESC not in data or self._platform()[1]:
+        if ESC not in data or self._far_end.is_device():
             return False
-        return b"\r" in data or b"\n" in data or self._places()[0].where == "program" or not self._shell_reads()
+        return b"\r" in data or b"\n" in data or self._places.now()[0].where == "program" or not self._reader.shell_reads()
 
     def asks_secret(self) -> bool:
         """Return whether the last line of a far end whose echo is not known asks for a password, and is no shell's prompt."""
-        terminal = self._terminal
-        if self._subject.protocol == "local" or terminal.echo_is_known():
-            return False
-        typed = self._typed.decode("utf-8", "replace")
-        return _asks_password(terminal.last_line(), typed, terminal.learned_prompt, self._profile())
+        return self._reader.asks_secret()
 
     def split(self, data: bytes, judged: int) -> Split:
         """Split input before the first key that may submit a line which is not judged; `judged` lines are."""
@@ -432,7 +404,7 @@ class Authorization:
         self._line.clear()
         if self._fills_next_line:
             self._line.put_behind_text()
-        self._typed, self._is_masked = b"", False
+        self._reader.line_replaced()
 
     def lose_line(self) -> None:
         """Mark the pending line as unknown: the command of a run was not sent whole, or a break may have changed it."""
@@ -450,12 +422,12 @@ class Authorization:
         """
         unfinished = self._unfinished
         self._has_lost_lines = unfinished.entered_raw >= 0 and not self._at_new_prompt()
-        if self._has_lost_lines or not (unfinished.empty or (text is not None and self._has_marks())):
+        if self._has_lost_lines or not (unfinished.empty or (text is not None and self._far_end.has_marks())):
             self.lose_line()
         elif not unfinished.empty and text is not None:
             self.typed(text)
         may_verify = is_recorded and not unfinished.owners and unfinished.entered_raw >= 0
-        self._may_verify_prompt = may_verify and not self._has_marks()
+        self._may_verify_prompt = may_verify and not self._far_end.has_marks()
 
     async def review(self, data: bytes, writer: Writer) -> int:
         """Judge the lines that input submits, as far as they are known before any of it is sent; return their number.
@@ -471,7 +443,7 @@ class Authorization:
         if not self._line.may_be_submitted_by(data):  # so the policy judges keys
             await self._judge_single_keys(data, writer, follows=False)
             return 0
-        lines = [] if await self._will_take_password(data) else await self._known_lines(data)
+        lines = [] if await self._reader.will_take_password(data) else await self._known_lines(data)
         for _ in range(_JUDGEMENTS):
             judged_by = self._judged_by(writer)
             if lines:
@@ -479,7 +451,7 @@ class Authorization:
             await self._judge_keys(data, writer)
             if len(data) <= LONG_TEXT or self._judged_by(writer) == judged_by:
                 return len(lines)
-        raise _place_changed("the text")
+        raise place_changed("the text")
 
     def review_now(self, data: bytes, writer: Writer) -> bool:
         """Judge input as `review` does, without waiting: an unknown line counts as unreadable. A password is not judged.
@@ -491,11 +463,11 @@ class Authorization:
         if self._policy is None:
             return True
         if len(data) > MAX_JUDGED_AT_ONCE:  # so no password either
-            raise Refusal(self._refused(_too_long_at_once(), "", writer), b"")
+            raise Refusal(self._refused(too_long_at_once(MAX_JUDGED_AT_ONCE), "", writer), b"")
         model = self._line.copy()  # a write that has begun keeps its own
         model.set_for_editor(self._may_reach_editor(data))
         pieces = list(model.feed(data))
-        if self._takes_password(data) and not any(piece.submits for piece in pieces[:-1]):
+        if self._reader.takes_password(data) and not any(piece.submits for piece in pieces[:-1]):
             return False
         submitted = [piece for piece in pieces if piece.submits]
         lines = [piece.line for piece in takewhile(lambda piece: piece.line is not None, submitted) if piece.line is not None]
@@ -504,7 +476,7 @@ class Authorization:
             if (places_of_keys := self._places_of_keys(keys, follows=follows)) is not None:
                 text = keys.decode("utf-8", "surrogateescape")
                 self._enforce(self._judge(text, places_of_keys, writer), text, places_of_keys, writer, keys=True)
-        places = self._places()
+        places = self._places.now()
         verdict = None
         if lines:
             judgement = self._judgement(places, writer)
@@ -521,7 +493,7 @@ class Authorization:
 
     async def admit(self, key: bytes, writer: Writer) -> None:
         """Judge the line that a key submits before the key is sent. Raises Refusal."""
-        if self._policy is not None and not await self._will_take_password(key):
+        if self._policy is not None and not await self._reader.will_take_password(key):
             await self._admit(key, writer)
 
     async def _admit(self, key: bytes, writer: Writer) -> None:
@@ -533,13 +505,13 @@ class Authorization:
             return
         verdict = None
         for _ in range(_JUDGEMENTS):
-            places: Sequence[Place] = self._places()
+            places: Sequence[Place] = self._places.now()
             readings: list[str] = []
             # line editors show a paste at its end, and zsh takes the lines of one that pauses for 1 s for typed ones
             if not (self._line.is_pasting and BRACKETED_PASTE in self._stream.terminal_modes):
-                places, readings = await self._read_line(key)
+                places, readings = await self._line_reader.read(key)
             raw, judgement = self._stream.raw_size, self._judgement(places, writer)
-            if self._is_masked or (self._has_lost_lines and places[0].where == "prompt"):
+            if self._reader.is_masked or (self._has_lost_lines and places[0].where == "prompt"):
                 readings = []
             texts = [self._with_continued(reading, places) for reading in readings]
             for text in texts:
@@ -548,7 +520,7 @@ class Authorization:
             if max(map(len, texts), default=0) <= LONG_TEXT or self._judged_by(writer) == (places, judgement):
                 break
         else:
-            raise _place_changed("the line")
+            raise place_changed("the line")
         # a long line was judged in a thread
         is_same = raw == self._stream.raw_size and not self._terminal.rewrites_input()
         is_certain = is_same and not places[-1].is_ahead and not any(self._recalls(reading, places) for reading in readings)
@@ -594,8 +566,8 @@ class Authorization:
 
     def _judges_keys(self, writer: Writer) -> bool:
         """Return whether the policy asks for, or denies, input to a program that no rule names."""
-        name, is_device = self._platform()
-        if self._policy is None or is_device:
+        name = self._far_end.platform()
+        if self._policy is None or self._far_end.is_device():
             return False
         by = self._policy.identity, name, writer.by.kind, writer.by.name, writer.task_id
         if self._keys_judged[0] != by:
@@ -624,7 +596,7 @@ class Authorization:
                 break
             places = now  # another program has begun to read, or another policy is in force
         else:
-            raise _place_changed("the text")
+            raise place_changed("the text")
         self._enforce(verdict, text, places, writer, keys=True)
 
     def _places_of_keys(self, keys: bytes, *, follows: bool) -> Sequence[Place] | None:
@@ -634,85 +606,22 @@ class Authorization:
         """
         if not keys:
             return None
-        places = self._places()
+        places = self._places.now()
         if places[0].where == "prompt":
-            if not follows and self._shell_reads():
+            if not follows and self._reader.shell_reads():
                 return None
-            places = self._in_program(places[0]._replace(is_ahead=True))
-        reads_line = self._has_taken_enter() and (self._terminal.reads_line() or self._terminal.reads_password())
-        return places if follows or not reads_line else None
-
-    def _shell_reads(self) -> bool:
-        """Return whether a shell has read all input before, and waits at its prompt."""
-        terminal = self._terminal
-        if self._location.shows_prompt_since_enter() and (self._knows_prompt() or terminal.input_is_read() is None):
-            return True
-        if is_continuation(terminal.last_line(), terminal.learned_prompt):
-            return True
-        if not (terminal.input_is_read() is True and self._has_taken_enter()):
-            return False
-        is_editing = terminal.shell_in_foreground() is True and terminal.line_editor_active() and not self._is_running()
-        return is_editing or self._location.shows_prompt_since_enter()
-
-    def _knows_prompt(self) -> bool:
-        """Return whether the output tells if the shell has shown its prompt since the last line was submitted."""
-        return self._has_marks() or self._unfinished.entered_raw < 0 or bool((self._terminal.learned_prompt or "").strip())
-
-    def _has_taken_enter(self) -> bool:
-        """Return whether the program in the foreground has run since the last Enter. The terminal may pass that on late."""
-        reader = self._foreground_state()
-        return reader[1] is None or reader != self._entered_by
-
-    def _foreground_state(self) -> tuple[object, int | None]:
-        """Return the program in the foreground, and how often it was woken: equal before and after if it has not run."""
-        return self._terminal.foreground_program(), self._terminal.wakeups()
-
-    def _other_program_reads(self) -> bool:
-        """Return whether a program of this machine, which runs no shell, certainly gets the next line."""
-        terminal = self._terminal
-        if terminal.shell_in_foreground() is not False or terminal.input_is_read() is not True:
-            return False
-        program = terminal.foreground_program()
-        return terminal.reads_password() or (program is not None and not may_run_shell(program[1]))
-
-    def _hides_input(self) -> bool:
-        """Return whether a program, or a command of the shell, reads a line without echo."""
-        is_hidden = self._terminal.program_hides_input() or (self._is_running() and self._terminal.echo_off())
-        return is_hidden or self.asks_secret()
-
-    def _takes_password(self, data: bytes) -> bool:
-        """Return whether input begins with, or ends, a password that a program such as sudo waits for.
-
-        The system is asked for one fact after the other. They belong together only if the program has not run meanwhile:
-        sudo could take an Enter, and end, between the first and the last one.
-        """
-        if _PASSWORD.match(self._typed + data) is None:
-            return False
-        before = self._foreground_state()
-        waits = self._terminal.reads_password() and self._terminal.input_is_read() is True and self._has_taken_enter()
-        return waits and self._foreground_state() == before
+            places = self._places.in_program(places[0]._replace(is_ahead=True))
+        return places if follows or not self._reader.reads_line() else None
 
     def will_read_password(self, text: str) -> bool:
         """Return whether a program asks for a password that `text` may be, and has not begun to read it."""
         data = text.encode("utf-8", "surrogateescape")
-        is_asked = self._policy is not None and _PASSWORD.match(data) is not None and self._terminal.reads_password()
-        return is_asked and not self._takes_password(data)
+        return self._policy is not None and self._reader.asks_for_password_before_reading(data)
 
     async def asks_until_password_is_read(self, text: str) -> bool:
         """Wait until the program that asks for a password reads it; return False if it does not ask any longer."""
-        await self._will_take_password(text.encode("utf-8", "surrogateescape"))
+        await self._reader.will_take_password(text.encode("utf-8", "surrogateescape"))
         return self._terminal.reads_password()
-
-    async def _will_take_password(self, data: bytes) -> bool:
-        """As `_takes_password`, after waiting until the program has read all earlier input."""
-        if _PASSWORD.match(self._typed + data) is None:
-            return False
-        deadline = self._terminal.now() + SETTLE_WAIT_S
-        while self._terminal.reads_password() and self._terminal.now() < deadline:
-            if self._takes_password(data):
-                return True
-            await asyncio.sleep(POLL_S)
-        return False
 
     async def _judge_lines(self, lines: Sequence[str], writer: Writer, *, may_wait: bool = True) -> None:
         """Judge lines that follow each other: at a prompt as one text, and each alone.
@@ -722,7 +631,7 @@ class Authorization:
         text, verdict = "\n".join(lines), None
         for _ in range(_JUDGEMENTS):
             places, judgement = self._judged_by(writer)
-            self._shell_has_line = len(lines) == 1 and places[0].where == "prompt" and self._shell_reads()
+            self._shell_has_line = len(lines) == 1 and places[0].where == "prompt" and self._reader.shell_reads()
             if places[0].where == "program" and not self._line.may_be_continued:
                 self._line.forget_continued()
             has_waited = self._judges_in_thread(lines)
@@ -741,7 +650,7 @@ class Authorization:
             if not (has_waited or waits_for_editor) or self._judged_by(writer) == (places, judgement):
                 break
         else:
-            raise _place_changed("the text")
+            raise place_changed("the text")
         if self._has_secret:
             verdict = replace(verdict, canonical=text)
         if recalls or self._terminal.rewrites_input():
@@ -770,7 +679,7 @@ class Authorization:
         terminal = self._terminal
         deadline = terminal.now() + _EDITOR_WAIT_S
         while not terminal.takes_keys():
-            is_waiting = terminal.reads_line() or self._places()[0].where != "program"
+            is_waiting = terminal.reads_line() or self._places.now()[0].where != "program"
             if is_waiting or self._stream.ended is not None or terminal.now() >= deadline:
                 return False
             await asyncio.sleep(POLL_S)
@@ -789,7 +698,7 @@ class Authorization:
 
     def _judged_by(self, writer: Writer) -> tuple[Sequence[Place], Judgement]:
         """Return where input goes now, and what it is judged by."""
-        places = self._places()
+        places = self._places.now()
         return places, self._judgement(places, writer)
 
     def _judge(self, text: str, places: Sequence[Place], writer: Writer) -> Verdict:
@@ -821,18 +730,11 @@ class Authorization:
             return False
         if places[0].where == "prompt":
             return True
-        return places[-1].is_ahead and not self._asks_for_line()
-
-    def _asks_for_line(self) -> bool:
-        """Return whether the program in the foreground reads a line; on another machine, whether it shows a question."""
-        if self._terminal.echo_is_known():
-            return self._terminal.reads_line()
-        shown, typed = self._terminal.last_line().rstrip(), self._typed.decode("utf-8", "replace").rstrip()
-        return shown.removesuffix(typed).strip() != ""
+        return places[-1].is_ahead and not self._reader.asks_for_line()
 
     def _with_continued(self, text: str, places: Sequence[Place]) -> str:
         """Return a line after the lines that it may continue: a shell reads them as one command."""
-        return text if self._platform()[1] or places[0].where == "program" else self._line.continued + text
+        return text if self._far_end.is_device() or places[0].where == "program" else self._line.continued + text
 
     # Decisions
 
@@ -860,13 +762,13 @@ class Authorization:
             shown = f" for {text[:200].splitlines()[0][:60]!r}" if text and not is_secret else ""
             self._post_notice(f"policy warning{shown}: {verdict.reason}")
         if verdict.decision is Decision.DENY:
-            raise self._refused(_denied(verdict, sensitive=is_secret), text, writer, block_id, is_secret=is_secret)
+            raise self._refused(denied(verdict, sensitive=is_secret), text, writer, block_id, is_secret=is_secret)
         if verdict.decision is not Decision.ASK or self._keys_allowed(places, writer):
             return None
         if not _is_text(text):
             raise self._refused(self._unreadable(verdict), text, writer, block_id, is_secret=is_secret)
         if is_secret:
-            raise self._refused(_secret(verdict), text, writer, block_id, is_secret=True)
+            raise self._refused(secret_needs_approval(verdict), text, writer, block_id, is_secret=True)
         held = HeldText(
             session_id=self._subject.session_id,
             device=self._subject.device,
@@ -892,7 +794,7 @@ class Authorization:
 
     def _is_secret(self, writer: Writer) -> bool:
         """Return whether a text must not be shown: it, or a part of its line, is typed without echo."""
-        return writer.sensitive or self._is_masked or self._hides_input()
+        return writer.sensitive or self._reader.is_masked or self._reader.hides_input()
 
     def _refused(
         self, error: PtyctlError, text: str, writer: Writer, block_id: str | None = None, *, is_secret: bool = False
@@ -906,7 +808,7 @@ class Authorization:
     def _unreadable(self, verdict: Verdict) -> PtyctlError:
         """Return the error for a line that cannot be read for certain."""
         is_lost = self._awaits_line() and self._terminal.line_report_lost()
-        return _unreadable(verdict, _WITHOUT_REPORT if is_lost else _WHOLE_COMMAND)
+        return unreadable(verdict, WITHOUT_REPORT if is_lost else WHOLE_COMMAND)
 
     async def _check_edited(self, text: str, places: Sequence[Place], writer: Writer) -> None:
         """Check the text that an approver wants to be typed instead. Raises PtyctlError POLICY_DENIED, BUSY, LIMIT_EXCEEDED."""
@@ -914,10 +816,9 @@ class Authorization:
         identity = self._policy.identity
         verdict = await self._judge_outside_loop(text, places, writer)
         if verdict.decision is Decision.DENY:
-            raise _denied(verdict, sensitive=False)
+            raise denied(verdict, sensitive=False)
         if self._policy.identity is not identity:
-            message = "the policy has changed while the edited text was judged; the request waits as before"
-            raise PtyctlError(ErrorCode.BUSY, message, {"reason": "place_changed"}, hint="approve it again")
+            raise policy_changed()
 
     def _last_rows(self) -> tuple[str, ...]:
         """Return the rows of the output for an approval request."""
@@ -954,13 +855,13 @@ class Authorization:
 
     def _surroundings(self) -> str:
         """Return what an approver sees besides the text: the folder that the shell reports, or the prompt."""
-        if self._used_raw != self._stream.incarnation_raw and not self._platform()[1]:
+        if self._used_raw != self._stream.incarnation_raw and not self._far_end.is_device():
             return ""  # where the shell begins: it may not have reported that yet
-        reported = self._stream.last_prompt if self._has_marks() else None
+        reported = self._stream.last_prompt if self._far_end.has_marks() else None
         if reported is not None:
             return str(reported.directory)
-        if self._platform()[1]:
-            return self._shown_prompt()[1]
+        if self._far_end.is_device():
+            return self._places.shown_prompt()[1]
         return self._terminal.learned_prompt or ""
 
     def _erasing_keys(self, places: Sequence[Place]) -> bytes:
@@ -969,7 +870,7 @@ class Authorization:
             return b""
         if places[0].where == "program":
             return b"" if self._terminal.takes_keys() else _KILL_LINE
-        keys = self._profile().clear_line.encode() if self._platform()[1] else ETX
+        keys = self._far_end.profile().clear_line.encode() if self._far_end.is_device() else ETX
         return PASTE_END + keys if self._line.is_pasting else keys
 
     def _keys_allowed(self, places: Sequence[Place], writer: Writer) -> bool:
@@ -977,86 +878,13 @@ class Authorization:
         approvals = self._approvals
         if approvals is None or not approvals.keys_allowed(self._subject.session_id, writer.owner):
             return False
-        return places[0].where == "program" or (self._platform()[1] and not self._shown_prompt()[1])
-
-    # Where a text goes
-
-    def _places_of_run(self) -> tuple[Place, ...]:
-        """Return where the command of a run goes: to the prompt, or to that of a program (a REPL) in the foreground."""
-        prompt, terminal = self._prompt_place(), self._terminal
-        in_program = self._is_program()
-        if not in_program and terminal.shell_in_foreground() is False and self._stream.prompts.count:
-            program = terminal.foreground_program()
-            in_program = program is not None and not may_run_shell(program[1])
-        return self._in_program(prompt) if in_program else (prompt,)
-
-    def _places(self) -> tuple[Place, ...]:
-        """Return where input goes now."""
-        name, is_device = self._platform()
-        if is_device:
-            return (Place(name, self._mode()),)
-        prompt, in_foreground = self._shell_place(name), self._terminal.shell_in_foreground()
-        if in_foreground is None:
-            at_prompt = (self._has_marks() and not self._is_running()) or self._shows_prompt()
-        elif in_foreground:
-            at_prompt = not self._is_program()
-        else:
-            program = self._terminal.foreground_program()
-            is_shell = program is not None and shell_dialect(program[1]) is not None
-            # a fork of a shell shows no prompt: a subshell, or a program that is about to start
-            at_prompt = program is None or (is_shell and self._terminal.foreground_has_executed())
-        is_ahead = not self._terminal.takes_keys()
-        return (prompt,) if at_prompt else self._in_program(prompt._replace(is_ahead=is_ahead))
-
-    @staticmethod
-    def _in_program(prompt: Place) -> tuple[Place, ...]:
-        """Return the places of a text for a program. The rules of the shell count too: it may read what the program leaves."""
-        return (Place(prompt.platform, where="program"), prompt)
-
-    def _is_program(self) -> bool:
-        """Return whether the session was opened with a program that is not known to be a shell or a device."""
-        return self._subject.program is not None and self._platform()[0] is None and not self._is_shell()
-
-    def _prompt_place(self) -> Place:
-        name, is_device = self._platform()
-        return Place(name, self._mode()) if is_device else self._shell_place(name)
-
-    def _shell_place(self, name: str | None) -> Place:
-        if name is None and self._is_shell():
-            name = SHELL_PLATFORM
-        return Place(name)
-
-    def _shows_prompt(self) -> bool:
-        prompt, line = self._terminal.prompt, self._terminal.last_line()
-        learned = prompt.learned
-        return bool(learned and learned.strip() and line.startswith(learned)) or self._profile().is_prompt(line)
-
-    def _shows_typed_text(self) -> bool:
-        """Return whether text follows the prompt of a device."""
-        if not self._platform()[1]:
-            return False
-        return bool(text_behind_prompt(self._terminal, self._profile(), self._terminal.last_line()))
-
-    def _mode(self) -> str | None:
-        """Return the mode of the prompt that is shown, also if text follows it."""
-        return self._shown_prompt()[0]
-
-    def _shown_prompt(self) -> tuple[str | None, str]:
-        """Return the mode and the text of the prompt that is shown; None and empty if there is none."""
-        raw = self._stream.raw_size
-        if self._prompt_at[0] != raw:
-            lines, profile = lines_before(self._stream, raw), self._profile()
-            shown = profile.shown_prompt(lines)
-            if shown is None and (before := profile.prompt_before_text(lines)) is not None:
-                shown = before[0]
-            self._prompt_at = raw, (None, "") if shown is None else (shown.mode, shown.prompt)
-        return self._prompt_at[1]
+        return places[0].where == "program" or (self._far_end.is_device() and not self._places.shown_prompt()[1])
 
     # The pending line
 
     def _synchronise(self) -> None:
         """Forget what was typed before if a prompt was verified or is shown since, or the terminal was replaced."""
-        is_device = self._platform()[1]
+        is_device = self._far_end.is_device()
         self._line.set_keys(DEVICE_KEYS if is_device else SHELL_KEYS)
         if self._may_verify_prompt and self._at_prompt_of_entered_line():
             self._may_verify_prompt = False
@@ -1096,12 +924,12 @@ class Authorization:
             return False
         line, entered_at = terminal.last_line(), lines_before(stream, unfinished.entered_raw)[-1]
         has_answered = b"\n" in stream.read_raw(unfinished.entered_raw, stream.raw_size)
-        is_prompt = self._profile().is_prompt(line) and not is_continuation(line, "")
+        is_prompt = self._far_end.profile().is_prompt(line) and not is_continuation(line, "")
         return has_answered and is_prompt and entered_at.startswith(line)
 
     def _awaits_line(self) -> bool:
         """Return whether the shell will report text that its hooks put into the line."""
-        return self._stream.line_follows and self._has_marks()
+        return self._stream.line_follows and self._far_end.has_marks()
 
     def _has_left_lines(self) -> bool:
         """Return whether the shell has answered a Ctrl-C since `line_restored`. fish sends no mark for the prompt then."""
@@ -1109,14 +937,14 @@ class Authorization:
         if interrupted < 0:
             return False
         program = self._terminal.foreground_program()
-        if self._has_marks() and (program is None or shell_dialect(program[1]) != "fish"):
+        if self._far_end.has_marks() and (program is None or shell_dialect(program[1]) != "fish"):
             return stream.shell_returned_raw >= interrupted
         return b"\n" in stream.read_raw(interrupted, stream.raw_size)
 
     def _set_bindings(self) -> None:
         """Set the key bindings of the shell that reads. Macros of the session's shell count in those below too."""
-        prompt = self._stream.last_prompt if self._has_marks() else None
-        state = (None if prompt is None else prompt.keys, self._is_running())
+        prompt = self._stream.last_prompt if self._far_end.has_marks() else None
+        state = (None if prompt is None else prompt.keys, self._far_end.is_running())
         if state != self._bound_keys:
             self._bound_keys = state
             bindings = read_bindings(state[0])
@@ -1125,15 +953,15 @@ class Authorization:
     def _is_read_by_program(self) -> bool:
         """Return whether the command that the shell has read runs, so that the next lines do not continue it."""
         if self._terminal.shell_in_foreground() is None:
-            return self._has_marks() and self._is_running()
-        return self._places()[0].where == "program"
+            return self._far_end.has_marks() and self._far_end.is_running()
+        return self._places.now()[0].where == "program"
 
     def _at_new_prompt(self) -> bool:
         """Return whether the shell has shown its prompt since the last line was submitted: it continues no earlier line."""
-        if self._has_marks():
+        if self._far_end.has_marks():
             return self._stream.shell_returned_raw >= self._unfinished.entered_raw
         line, prompt = self._terminal.last_line(), self._terminal.prompt
-        return not is_continuation(line, prompt.learned) and prompt.match(line, self._profile()) is not None
+        return not is_continuation(line, prompt.learned) and prompt.match(line, self._far_end.profile()) is not None
 
     def _is_filled_in(self) -> bool:
         """Return whether the shell has inserted text after the prompt (`print -z` of zsh, a line that was put aside)."""
@@ -1143,89 +971,6 @@ class Authorization:
     @property
     def _unfinished(self) -> UnfinishedLine:
         return self._terminal.unfinished_line
-
-    async def _read_line(self, key: bytes) -> tuple[Sequence[Place], list[str]]:
-        """Read the line at the cursor from the screen once the echo has settled, and where it goes then.
-
-        There is no reading if the line cannot be read: the far end has not handled the keys, or sends more output.
-        """
-        for _ in range(_READINGS):
-            is_settled, places, raw = await self._echo.settled(), self._places(), self._stream.raw_size
-            in_lines = self._terminal.reads_lines()
-            if not is_settled or (places[0].where == "prompt" and not self._location.shows_prompt_since_enter()):
-                return places, []
-            try:
-                screen = (await self._screen.state()).snapshot
-            except PtyctlError:
-                return places, []
-            await self._terminal.nothing_more()
-            is_same = (raw, places, in_lines) == (self._stream.raw_size, self._places(), self._terminal.reads_lines())
-            if is_same and self._terminal.input_is_read() is not False:
-                readings = self._shown_lines(screen, key, places)
-                if readings or self._line.typed is None or not await self._echo.continues(raw):
-                    return places, readings
-        return self._places(), []
-
-    def _shown_lines(self, screen: ScreenSnapshot, key: bytes, places: Sequence[Place]) -> list[str]:
-        """Return the readings of the line at the cursor. If they are what was typed, the pending line is known again."""
-        prompt = self._terminal.learned_prompt
-        top = self._location.top_row(screen)
-        if top is None and places[0].where != "program":
-            return []
-        prompts = [prompt] if top is None or places[0].where == "program" else self._location.prompts(screen, top)
-        is_device = self._platform()[1]
-        shown = [shown_lines(screen, each, top or 0, is_device=is_device) for each in prompts]
-        readings = list(dict.fromkeys(line for lines in shown for line in lines))
-        if places[0].where == "program":
-            return readings or [row.strip() for row in screen.rows[screen.cursor[0] :][:1]]
-        typed = self._line.typed
-        if not self._line.is_readable_at(key) or (typed is None and self._terminal.reads_lines()):
-            return []  # the kernel's editor does not show the line again behind a new prompt
-        if typed is not None and not any(typed.strip() in reading for reading in readings):
-            return []
-        if typed is None and self._line.may_have_text and may_be_hidden(screen, readings) and not self._shows_each_line():
-            return []
-        if self._unfinished.filled is not None:
-            return self._readings_with(self._unfinished.filled, readings, screen)
-        if typed is not None and shows_only(screen, prompt, typed):
-            self._line.confirm()
-        return readings
-
-    def _shows_each_line(self) -> bool:
-        """Return whether a line is shown even where the terminal does not echo: bash, for example, hides it then."""
-        program = self._terminal.foreground_program()
-        return self._platform()[1] or (program is not None and shell_dialect(program[1]) in _SHOWING_SHELLS)
-
-    def _readings_with(self, filled: bytes, readings: list[str], screen: ScreenSnapshot) -> list[str]:
-        """Return the readings of a line that begins with text of the shell, and what it is if keys have not changed that text.
-
-        A row of the text may look like the prompt with another line. There is no reading if the text is not known, or if it may
-        have been changed and the cursor's row does not begin with it.
-        """
-        if not filled or not readings:
-            return []
-        typed = self._line.typed
-        if typed is None:
-            text = filled.decode("latin-1")
-            shown = text_after(self._terminal.learned_prompt or "", screen.rows[screen.cursor[0]])
-            is_shown = shown is not None and shown.startswith(text.rstrip())
-            return readings if text.isascii() and text.isprintable() and is_shown else []
-        whole = (filled.decode("utf-8", "surrogateescape") + typed).strip()
-        return readings if whole in readings else [*readings, whole]
-
-
-def _asks_password(line: str, typed: str, learned: str | None, profile: DeviceProfile) -> bool:
-    """Return whether a line asks for a password, and does not only show a command that ends like such a question.
-
-    Args:
-        typed: what was typed since the last Enter.
-        learned: the prompt that the session has learned.
-    """
-    if not profile.asks_password(line):
-        return False
-    if (prompt := (learned or "").strip()) and line.strip().startswith(prompt):
-        return False
-    return not (profile.asks_password(typed) and line.rstrip().endswith(typed.strip()))
 
 
 def _behind_last_line(pieces: Iterable[Piece]) -> tuple[bytes, bool]:
@@ -1250,50 +995,3 @@ def _is_text(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _denied(verdict: Verdict, *, sensitive: bool) -> PtyctlError:
-    rules = ", ".join(verdict.rules)
-    return PtyctlError(
-        ErrorCode.POLICY_DENIED,
-        f"the policy denies this text{f' (rule {rules})' if rules else ''}: {verdict.reason}; it was not run",
-        _details(verdict, sensitive=sensitive),
-        hint="do something else, or ask the person who writes the policy",
-    )
-
-
-def _details(verdict: Verdict, *, sensitive: bool) -> dict[str, object]:
-    shown = {} if sensitive else {"canonical": verdict.canonical}
-    return {"decision": str(verdict.decision), "rules": list(verdict.rules), "reason": verdict.reason, **shown}
-
-
-def _secret(verdict: Verdict) -> PtyctlError:
-    return PtyctlError(
-        ErrorCode.POLICY_DENIED,
-        f"this text needs an approval ({verdict.reason}), and a secret cannot be shown to an approver; it was not run",
-        _details(verdict, sensitive=True),
-        hint="send it as ordinary text if it is not a secret",
-    )
-
-
-def _place_changed(what: str) -> PtyctlError:
-    message = f"the prompt, the program or the policy has changed while {what} was judged; nothing was typed"
-    return PtyctlError(ErrorCode.BUSY, message, {"reason": "place_changed"}, hint=NextStep.READ_STATE)
-
-
-def _too_long_at_once() -> PtyctlError:
-    return PtyctlError(
-        ErrorCode.POLICY_DENIED,
-        f"the policy judges at most {MAX_JUDGED_AT_ONCE} bytes of an answer that is typed at once; nothing was typed",
-        {"decision": "deny", "rules": [], "reason": "too_long"},
-        hint="wait for the question first, and then write the text",
-    )
-
-
-def _unreadable(verdict: Verdict, hint: str) -> PtyctlError:
-    return PtyctlError(
-        ErrorCode.POLICY_DENIED,
-        "the typed line is not known for certain, and so cannot be judged; it was not run",
-        {"decision": "ask", "rules": list(verdict.rules), "reason": "unreadable"},
-        hint=hint,
-    )

@@ -46,6 +46,7 @@ from .activity import Activity
 from .authorization import Authorization
 from .clients import current_principal, user
 from .clock import BOOT_ID, epoch_ms, stored_deadline
+from .far_end import FarEnd
 from .judgement import Subject
 from .lease_record import decode_losses, encode_losses
 from .notices import Notices
@@ -226,11 +227,14 @@ class Session:
             Subject(session_id, spec.protocol, spec.device or spec.device_id, spec.program),
             self.terminal,
             self.screen,
-            platform=lambda: (self.spec.platform, self.platform is not None and not self.platform.posix_shell),
-            profile=self.profile,
-            is_shell=self.has_shell,
-            has_marks=lambda: self.selector.has_marks,
-            is_running=lambda: self.runs.current is not None,
+            FarEnd(
+                platform=lambda: self.spec.platform,
+                is_device=lambda: self.platform is not None and not self.platform.posix_shell,
+                profile=self.profile,
+                is_shell=self.has_shell,
+                has_marks=lambda: self.selector.has_marks,
+                is_running=lambda: self.runs.current is not None,
+            ),
             binding=lambda: f"{self.incarnation} {(lease := self.lease()) and lease.fence}",
             post_notice=self.notices.post,
             on_refused=self.activity.refused,

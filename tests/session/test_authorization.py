@@ -31,11 +31,11 @@ from ptyctl.policy.rules import Decision, DecisionRequest, Verdict
 from ptyctl.policy.shell_command import canonical_shell
 from ptyctl.session import authorization, verdict_thread
 from ptyctl.session.approvals import Approval, Approvals
-from ptyctl.session.authorization import _asks_password
 from ptyctl.session.calls.exec import execute
 from ptyctl.session.calls.expect_send import expect_send
 from ptyctl.session.calls.lock import lock
 from ptyctl.session.calls.mode_change import change_mode, save
+from ptyctl.session.foreground_reader import asks_password
 from ptyctl.session.io.gate import Refusal, Writer
 from ptyctl.session.judgement import Place
 from ptyctl.session.runs import runs
@@ -447,7 +447,7 @@ def test_line_asks_for_a_password_unless_it_shows_a_typed_command(
     line: str, typed: str, learned: str | None, expected: bool
 ) -> None:
     profile = Platforms(None).all()["cisco_ios"].profile
-    assert _asks_password(line, typed, learned, profile) is expected
+    assert asks_password(line, typed, learned, profile) is expected
 
 
 async def test_other_tasks_run_while_the_keys_of_a_long_write_are_followed(console: Supervised) -> None:

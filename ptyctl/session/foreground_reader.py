@@ -1,0 +1,179 @@
+"""Who reads the input of a terminal: a shell at its prompt, another program, or one that asks for a password."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+from ptyctl.core.shells import may_run_shell
+from ptyctl.platforms import DeviceProfile
+from ptyctl.session.io.input_echo import POLL_S, SETTLE_WAIT_S
+from ptyctl.session.io.prompt import is_continuation
+from ptyctl.session.io.terminal_state import TerminalState
+from ptyctl.session.screen.line_location import LineLocation
+
+from .far_end import FarEnd
+
+_ONE_LINE = re.compile(rb"[^\r\n]*[\r\n]")
+#: The longest line that a terminal in canonical mode takes, in bytes, without its end.
+_MAX_PASSWORD = 4095
+#: A password up to its Enter: no key that ends the program which asks for it, so that a shell gets the rest.
+_PASSWORD = re.compile(rb"[^\x00-\x14\x16-\x1f]{0,%d}(?:[\r\n]|\Z)" % _MAX_PASSWORD)
+
+
+class ForegroundReader:
+    """Finds who reads the input now, from the output, from the system, and from what was typed since the last Enter."""
+
+    def __init__(
+        self,
+        terminal: TerminalState,
+        location: LineLocation,
+        far_end: FarEnd,
+        protocol: str,
+    ) -> None:
+        """`protocol` is that of the session: only of local programs the system tells what they read."""
+        self._terminal, self._location = terminal, location
+        self._far_end, self._protocol = far_end, protocol
+        #: The program that gets the next keys and its wake-ups, as noted before they are sent, and those at the last Enter.
+        self._program: tuple[object, int | None] | None = None
+        self._entered_by: tuple[object, int | None] | None = None
+        #: Whether another program than a shell certainly gets the line whose Enter is sent next.
+        self._is_read_by_other = False
+        #: What was typed since the last Enter, up to more than a password, and whether its echo is masked.
+        self._typed = b""
+        self._is_masked = False
+
+    def sending(self, data: bytes) -> int | None:
+        """Note the program that gets input which may submit a line; return its wake-ups, None if unknown."""
+        self._program = self._foreground()
+        self._is_read_by_other = is_one_line(data) and self._other_program_reads()
+        return self._program[1]
+
+    def typed(self, data: bytes, *, secret: bool) -> None:
+        """Note input that was sent. `secret`: its echo is masked."""
+        end = max(data.rfind(b"\r"), data.rfind(b"\n")) + 1
+        if end:
+            self._entered_by = self._program
+        self._typed = (data[end:] if end else self._typed + data)[: _MAX_PASSWORD + 1]
+        self._is_masked = self._typed != b"" and (secret or (self._is_masked and not end))
+
+    def line_replaced(self) -> None:
+        """Forget what was typed since the last Enter: the line was cleared."""
+        self._typed, self._is_masked = b"", False
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether the echo of what was typed since the last Enter is masked."""
+        return self._is_masked
+
+    def other_program_gets(self, data: bytes) -> bool:
+        """Return whether the input that was sent last is one line, which another program than a shell certainly gets."""
+        return self._is_read_by_other and is_one_line(data)
+
+    def shell_reads(self) -> bool:
+        """Return whether a shell has read all input before, and waits at its prompt."""
+        terminal = self._terminal
+        if self._location.shows_prompt_since_enter() and (self._knows_prompt() or terminal.input_is_read() is None):
+            return True
+        if is_continuation(terminal.last_line(), terminal.learned_prompt):
+            return True
+        if not (terminal.input_is_read() is True and self._has_taken_enter()):
+            return False
+        is_editing = terminal.shell_in_foreground() is True and terminal.line_editor_active() and not self._far_end.is_running()
+        return is_editing or self._location.shows_prompt_since_enter()
+
+    def reads_line(self) -> bool:
+        """Return whether the program in the foreground has taken the last Enter, and reads a line or a password now."""
+        return self._has_taken_enter() and (self._terminal.reads_line() or self._terminal.reads_password())
+
+    def asks_for_line(self) -> bool:
+        """Return whether the program in the foreground reads a line; on another machine, whether it shows a question."""
+        if self._terminal.echo_is_known():
+            return self._terminal.reads_line()
+        shown, typed = self._terminal.last_line().rstrip(), self._typed.decode("utf-8", "replace").rstrip()
+        return shown.removesuffix(typed).strip() != ""
+
+    def asks_secret(self) -> bool:
+        """Return whether the last line of a far end whose echo is not known asks for a password, and is no shell's prompt."""
+        terminal = self._terminal
+        if self._protocol == "local" or terminal.echo_is_known():
+            return False
+        typed = self._typed.decode("utf-8", "replace")
+        return asks_password(terminal.last_line(), typed, terminal.learned_prompt, self._far_end.profile())
+
+    def hides_input(self) -> bool:
+        """Return whether a program, or a command of the shell, reads a line without echo."""
+        is_hidden = self._terminal.program_hides_input() or (self._far_end.is_running() and self._terminal.echo_off())
+        return is_hidden or self.asks_secret()
+
+    def takes_password(self, data: bytes) -> bool:
+        """Return whether input begins with, or ends, a password that a program such as sudo waits for.
+
+        The system is asked for one fact after the other. They belong together only if the program has not run meanwhile:
+        sudo could take an Enter, and end, between the first and the last one.
+        """
+        if _PASSWORD.match(self._typed + data) is None:
+            return False
+        before = self._foreground()
+        waits = self._terminal.reads_password() and self._terminal.input_is_read() is True and self._has_taken_enter()
+        return waits and self._foreground() == before
+
+    async def will_take_password(self, data: bytes) -> bool:
+        """As `takes_password`, after waiting until the program has read all earlier input."""
+        if _PASSWORD.match(self._typed + data) is None:
+            return False
+        deadline = self._terminal.now() + SETTLE_WAIT_S
+        while self._terminal.reads_password() and self._terminal.now() < deadline:
+            if self.takes_password(data):
+                return True
+            await asyncio.sleep(POLL_S)
+        return False
+
+    def asks_for_password_before_reading(self, data: bytes) -> bool:
+        """Return whether a program asks for a password that `data` may be, and has not begun to read it."""
+        is_asked = _PASSWORD.match(data) is not None and self._terminal.reads_password()
+        return is_asked and not self.takes_password(data)
+
+    def _knows_prompt(self) -> bool:
+        """Return whether the output tells if the shell has shown its prompt since the last line was submitted."""
+        return (
+            self._far_end.has_marks()
+            or self._terminal.unfinished_line.entered_raw < 0
+            or bool((self._terminal.learned_prompt or "").strip())
+        )
+
+    def _has_taken_enter(self) -> bool:
+        """Return whether the program in the foreground has run since the last Enter. The terminal may pass that on late."""
+        program = self._foreground()
+        return program[1] is None or program != self._entered_by
+
+    def _foreground(self) -> tuple[object, int | None]:
+        """Return the program in the foreground, and how often it was woken: equal before and after if it has not run."""
+        return self._terminal.foreground_program(), self._terminal.wakeups()
+
+    def _other_program_reads(self) -> bool:
+        """Return whether a program of this machine, which runs no shell, certainly gets the next line."""
+        terminal = self._terminal
+        if terminal.shell_in_foreground() is not False or terminal.input_is_read() is not True:
+            return False
+        program = terminal.foreground_program()
+        return terminal.reads_password() or (program is not None and not may_run_shell(program[1]))
+
+
+def is_one_line(data: bytes) -> bool:
+    """Return whether input is one line with its end."""
+    return _ONE_LINE.fullmatch(data) is not None
+
+
+def asks_password(line: str, typed: str, learned: str | None, profile: DeviceProfile) -> bool:
+    """Return whether a line asks for a password, and does not only show a command that ends like such a question.
+
+    Args:
+        typed: what was typed since the last Enter.
+        learned: the prompt that the session has learned.
+    """
+    if not profile.asks_password(line):
+        return False
+    if (prompt := (learned or "").strip()) and line.strip().startswith(prompt):
+        return False
+    return not (profile.asks_password(typed) and line.rstrip().endswith(typed.strip()))

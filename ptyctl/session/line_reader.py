@@ -1,0 +1,123 @@
+"""The pending line as the screen shows it: for lines that the model of the typed keys does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ptyctl.api.errors import PtyctlError
+from ptyctl.core.screen import ScreenSnapshot
+from ptyctl.core.shells import shell_dialect
+from ptyctl.policy.pending_line import PendingLine
+from ptyctl.session.io.input_echo import InputEcho
+from ptyctl.session.io.terminal_state import TerminalState
+from ptyctl.session.screen.line_location import LineLocation
+from ptyctl.session.screen.screen import Screen
+from ptyctl.session.screen.shown_line import may_be_hidden, shown_lines, shows_only, text_after
+
+from .far_end import FarEnd
+from .input_places import InputPlaces
+from .judgement import Place
+
+#: How often a line is read again because the screen has changed meanwhile.
+_READINGS = 3
+#: Shells whose line editors show a line also after `stty -echo`.
+_SHOWING_SHELLS = frozenset(("zsh", "fish"))
+
+
+class LineReader:
+    """Reads the pending line from the screen."""
+
+    def __init__(
+        self,
+        line: PendingLine,
+        terminal: TerminalState,
+        screen: Screen,
+        location: LineLocation,
+        echo: InputEcho,
+        places: InputPlaces,
+        far_end: FarEnd,
+    ) -> None:
+        """`line` is the model of the typed keys."""
+        self._line = line
+        self._terminal = terminal
+        self._stream = terminal.stream
+        self._screen = screen
+        self._location, self._echo, self._places = location, echo, places
+        self._far_end = far_end
+
+    async def read(self, key: bytes) -> tuple[Sequence[Place], list[str]]:
+        """Read the line at the cursor that `key` submits, once the echo has settled, and where it goes then.
+
+        There is no reading if the line cannot be read: the far end has not handled the keys, or sends more output.
+        """
+        for _ in range(_READINGS):
+            is_settled, places, raw = await self._echo.settled(), self._places.now(), self._stream.raw_size
+            in_lines = self._terminal.reads_lines()
+            if not is_settled or (places[0].where == "prompt" and not self._location.shows_prompt_since_enter()):
+                return places, []
+            try:
+                screen = (await self._screen.state()).snapshot
+            except PtyctlError:
+                return places, []
+            await self._terminal.nothing_more()
+            is_same = (raw, places, in_lines) == (self._stream.raw_size, self._places.now(), self._terminal.reads_lines())
+            if is_same and self._terminal.input_is_read() is not False:
+                readings = self._shown_lines(screen, key, places)
+                if readings or self._line.typed is None or not await self._echo.continues(raw):
+                    return places, readings
+        return self._places.now(), []
+
+    def _shown_lines(self, screen: ScreenSnapshot, key: bytes, places: Sequence[Place]) -> list[str]:
+        """Return the readings of the line at the cursor. If they are what was typed, the pending line is known again."""
+        prompt = self._terminal.learned_prompt
+        top = self._location.top_row(screen)
+        if top is None and places[0].where != "program":
+            return []
+        prompts = [prompt] if top is None or places[0].where == "program" else self._location.prompts(screen, top)
+        is_device = self._far_end.is_device()
+        shown = [shown_lines(screen, each, top or 0, is_device=is_device) for each in prompts]
+        readings = list(dict.fromkeys(line for lines in shown for line in lines))
+        if places[0].where == "program":
+            return readings or [row.strip() for row in screen.rows[screen.cursor[0] :][:1]]
+        if not self._is_readable(key) or not self._is_shown(screen, readings):
+            return []
+        filled, typed = self._terminal.unfinished_line.filled, self._line.typed
+        if filled is not None:
+            return self._readings_with(filled, readings, screen)
+        if typed is not None and shows_only(screen, prompt, typed):
+            self._line.confirm()
+        return readings
+
+    def _is_readable(self, key: bytes) -> bool:
+        """Return whether the screen can show the line. The kernel's editor does not show it again behind a new prompt."""
+        in_kernel = self._line.typed is None and self._terminal.reads_lines()
+        return self._line.is_readable_at(key) and not in_kernel
+
+    def _is_shown(self, screen: ScreenSnapshot, readings: list[str]) -> bool:
+        """Return whether the readings show what was typed; where other keys were typed, whether the line is not hidden."""
+        typed = self._line.typed
+        if typed is not None:
+            return any(typed.strip() in reading for reading in readings)
+        return not (self._line.may_have_text and may_be_hidden(screen, readings)) or self._shows_each_line()
+
+    def _shows_each_line(self) -> bool:
+        """Return whether a line is shown even where the terminal does not echo: bash, for example, hides it then."""
+        program = self._terminal.foreground_program()
+        return self._far_end.is_device() or (program is not None and shell_dialect(program[1]) in _SHOWING_SHELLS)
+
+    def _readings_with(self, filled: bytes, readings: list[str], screen: ScreenSnapshot) -> list[str]:
+        """Return the readings of a line that begins with text of the shell, and what it is if keys have not changed that text.
+
+        A row of the text may look like the prompt with another line. There is no reading if the text is not known, or if it may
+        have been changed and the cursor's row does not begin with it.
+        """
+        if not filled or not readings:
+            return []
+        typed = self._line.typed
+        if typed is None:
+            text = filled.decode("latin-1")
+            shown = text_after(self._terminal.learned_prompt or "", screen.rows[screen.cursor[0]])
+            is_shown = shown is not None and shown.startswith(text.rstrip())
+            return readings if text.isascii() and text.isprintable() and is_shown else []
+        whole = (filled.decode("utf-8", "surrogateescape") + typed).strip()
+        return readings if whole in readings else [*readings, whole]
