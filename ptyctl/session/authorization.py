@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
+from typing import Literal
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.core.control_sequences import BRACKETED_PASTE, ESC, ETX, NAK, PASTE_END
@@ -53,8 +54,8 @@ from .refusals import (
 )
 from .verdict_thread import LONG_TEXT, judge_in_thread, judge_outside_loop
 
-#: The longest wait for the line editor of a program that has shown its prompt (seconds).
-_EDITOR_WAIT_S = 1.0
+#: The longest wait until a program that works reads, or ends (seconds).
+_READER_WAIT_S = 1.0
 #: The longest wait for the text of a prompt that the shell has reported (seconds).
 PROMPT_WAIT_S = 1.0
 #: How often a text is judged because it goes to another place, or another policy is in force, than when its judgement began.
@@ -483,6 +484,8 @@ class Authorization:
             verdict = judgement.verdict("\n".join(lines), places)
             for line in lines:
                 verdict = stricter(verdict, judgement.part(line, places))
+            if self._may_be_left(places):
+                verdict = stricter(verdict, judgement.verdict("\n".join(lines), places[-1:]))
         is_known = not any(piece.submits and piece.line is None for piece in pieces)
         is_known = is_known and not (self._terminal.rewrites_input() or any(self._recalls(line, places) for line in lines))
         if not is_known:
@@ -641,9 +644,12 @@ class Authorization:
                 may_wait = False
                 of_editor = tuple(place._replace(is_ahead=False) for place in places)
                 waits_for_editor = not _is_strict(await self._verdict_on(lines, of_editor, judgement))
-                if waits_for_editor and await self._editor_starts():
+                if waits_for_editor and await self._next_reader() in ("keys", "prompt"):
                     await self._judge_lines(lines, writer, may_wait=False)
                     return
+            of_shell = None if _is_strict(verdict) else await self._verdict_if_left(lines, places, judgement)
+            if of_shell is not None:
+                verdict, has_waited = stricter(verdict, of_shell), True
             # At a prompt, the verdict tells whether a builtin runs history.
             runs = expands_history if places[0].where == "prompt" else runs_history
             recalls = self._expands_history(places) and await judge_outside_loop(partial(runs, text), len(text))
@@ -671,19 +677,40 @@ class Authorization:
         """Return whether the verdict on lines may take long, with those that they may continue."""
         return len(self._line.continued) + sum(map(len, lines)) + _LINE_COST * len(lines) > LONG_TEXT
 
-    async def _editor_starts(self) -> bool:
-        """Wait until the program in the foreground gets each key, so that the shell below cannot read what is typed now.
+    async def _verdict_if_left(self, lines: Sequence[str], places: Sequence[Place], judgement: Judgement) -> Verdict | None:
+        """Return the verdict on lines as commands of the shell, if a local program that does not read may leave them to it.
 
-        Return False if it reads a line instead, or has not begun in time.
+        None if the program will read them, or if the shell may run them.
+        """
+        if not self._may_be_left(places):
+            return None
+        whole = self._line.continued + "\n".join(lines)
+        verdict = await judge_outside_loop(partial(judgement.verdict, whole, places[-1:]), len(whole))
+        return verdict if _is_strict(verdict) and await self._next_reader() not in ("keys", "line") else None
+
+    def _may_be_left(self, places: Sequence[Place]) -> bool:
+        """Return whether a program of this machine that runs in a shell has not begun to read what is typed now."""
+        return places[-1].is_ahead and self._terminal.echo_is_known() and not self._terminal.reads_line()
+
+    async def _next_reader(self) -> Literal["keys", "line", "prompt"] | None:
+        """Wait until the program in the foreground gets each key, so that the shell below cannot read what is typed now, or
+        until it reads a line, or the shell is at its prompt.
+
+        Return None if the session has ended, or none of these happens in time.
         """
         terminal = self._terminal
-        deadline = terminal.now() + _EDITOR_WAIT_S
-        while not terminal.takes_keys():
-            is_waiting = terminal.reads_line() or self._places.now()[0].where != "program"
-            if is_waiting or self._stream.ended is not None or terminal.now() >= deadline:
-                return False
+        deadline = terminal.now() + _READER_WAIT_S
+        while self._stream.ended is None:
+            if self._places.now()[0].where != "program":
+                return "prompt"
+            if terminal.takes_keys():
+                return "keys"
+            if terminal.reads_line():
+                return "line"
+            if terminal.now() >= deadline:
+                break
             await asyncio.sleep(POLL_S)
-        return True
+        return None
 
     # Verdicts
 

@@ -15,6 +15,7 @@ from ptyctl.policy.evaluate import Evaluator
 from ptyctl.policy.policy_file import load_policy
 from ptyctl.policy.rules import DecisionRequest, Verdict
 from ptyctl.policy.shell_command import canonical_shell
+from ptyctl.session import authorization
 from ptyctl.session.approvals import Approvals
 from ptyctl.session.calls.expect_send import expect_send
 from ptyctl.session.io.gate import Split, Writer
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.waits
 RULES = """
 extends = ["off"]
 programs = "{programs}"
+unparsed = "{unparsed}"
 unreadable = "ask"
 
 [[rules]]
@@ -89,6 +91,12 @@ class LocalTerminal(MemoryChannel):
     def reads_password(self) -> bool:
         return self.program == SUDO and not self.echo
 
+    def start_work(self) -> None:
+        """A program starts that does not read."""
+        self.program, self.is_canonical, self.is_read = (400, "make"), True, False
+        self.wakeup_count += 10
+        self.feed(b"\r\n")
+
     def start_sqlite(self) -> None:
         """A program whose line editor waits starts."""
         self.program, self.is_canonical = SQLITE, False
@@ -108,10 +116,10 @@ class Rules:
     name = "rules"
     identity: object = None
 
-    def __init__(self, programs: str) -> None:
+    def __init__(self, programs: str, unparsed: str) -> None:
         self._evaluator: Evaluator = load_policy(
             "rules",
-            read=lambda name: RULES.format(programs=programs),
+            read=lambda name: RULES.format(programs=programs, unparsed=unparsed),
             platforms=Platforms(None).all(),
             read_shell=canonical_shell,
         ).evaluator
@@ -155,10 +163,10 @@ class Shell:
         return None
 
 
-async def shell_in(folder: Path, *, programs: str = "deny", prompt: str | None = "$ ") -> Shell:
+async def shell_in(folder: Path, *, programs: str = "deny", unparsed: str = "allow", prompt: str | None = "$ ") -> Shell:
     terminal = LocalTerminal()
     session = await connect_session(folder, terminal, protocol="local", host=None, program="bash")
-    session.authorization.set_policy(Rules(programs), Approvals())
+    session.authorization.set_policy(Rules(programs, unparsed), Approvals())
     session.terminal.prompt.learned = prompt
     terminal.feed(PROMPT)
     await wait_until(lambda: session.stream.raw_size > 0)
@@ -255,6 +263,51 @@ async def test_line_for_a_program_without_a_line_editor_is_judged_behind_the_lin
     shell.terminal.feed(b"\r\n")
     await write_to(shell.session, data="echo 'a\n")
     assert (await shell.refusal("'; rm x\n")).details["rules"] == ["removal"]
+
+
+@pytest.mark.parametrize("unparsed", ["ask", "deny"])
+async def test_line_that_a_working_program_may_leave_to_the_shell_is_judged_as_unparsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unparsed: str
+) -> None:
+    monkeypatch.setattr(authorization, "_READER_WAIT_S", 0.05)
+    shell = await shell_in(tmp_path, programs="allow", unparsed=unparsed)
+    await write_to(shell.session, data="make\n")
+    shell.terminal.start_work()
+    error = await shell.refusal('declare "$n=1"\n')
+    assert error.code is (ErrorCode.APPROVAL_PENDING if unparsed == "ask" else ErrorCode.POLICY_DENIED)
+    await write_to(shell.session, data="echo a\n")
+    assert shell.sent.endswith("echo a\r")
+
+
+@pytest.mark.parametrize("reader", ["line", "keys", "prompt"])
+async def test_line_that_may_be_left_to_the_shell_waits_until_something_reads(tmp_path: Path, reader: str) -> None:
+    shell = await shell_in(tmp_path, programs="allow", unparsed="deny")
+    await write_to(shell.session, data="sqlite3\n")
+    shell.terminal.start_work()
+    writing = asyncio.ensure_future(write_to(shell.session, data="insert $((n))\n"))
+    assert not (await asyncio.wait([writing], timeout=0.05))[0]
+    if reader == "line":
+        shell.terminal.is_read = True
+    elif reader == "keys":
+        shell.terminal.start_sqlite()
+    else:
+        shell.terminal.program, shell.terminal.is_canonical, shell.terminal.is_read = SHELL, False, True
+        shell.terminal.feed(b"\r\n" + PROMPT)
+        with pytest.raises(PtyctlError, match="policy denies"):
+            await writing
+        return
+    await writing
+    assert shell.sent.endswith("$((n))\r")
+
+
+async def test_answer_typed_at_once_that_may_be_left_to_the_shell_is_judged_as_unparsed(tmp_path: Path) -> None:
+    shell = await shell_in(tmp_path, programs="allow", unparsed="deny")
+    await write_to(shell.session, data="make\n")
+    shell.terminal.start_work()
+    assert (error := shell.type_now("echo $((n))\n")) is not None
+    assert error.code is ErrorCode.POLICY_DENIED
+    shell.terminal.is_read = True
+    assert shell.type_now("echo $((n))\n") is None
 
 
 async def test_line_with_several_readings_is_continued_as_it_was_typed(tmp_path: Path) -> None:
