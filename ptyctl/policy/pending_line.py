@@ -61,9 +61,15 @@ _OPTIONS.encoding = re2.Options.Encoding.LATIN1
 #: Commands of zsh that put text into the next line.
 _FILLS_NEXT = rb"print\b[^;&|\n]*\s[\"']?-\w*z|pushln\b"
 _FILLS_NEXT_LINE = re2.compile(rb"\b(?:" + _FILLS_NEXT + rb")", _OPTIONS)
-#: Commands of shells that put text into the next line, or read a part of it. The words after `dd` do not begin with `if=`.
+#: Modes of the terminal with which it takes or changes characters of the next line, and names in variables.
+_STTY_MODES = (
+    rb"iuclc|lcase|LCASE|istrip|igncr|inlcr|icrnl|pass8|evenp|parity|oddp|nl\b|raw\b|start|stop|susp|quit|intr|discard|[$`]"
+)
+#: Commands of shells that put text into the next line, read a part of it, or have the terminal pass on another one. The words
+#: after `dd` do not begin with `if=`.
 _FILLS_LINE = re2.compile(
     rb"\b(?:" + _FILLS_NEXT + rb"|vared\b|commandline\b|read\s+(?:.*\s)?-\w*[knNdiu]|head\s+(?:.*\s)?-\w*c"
+    rb"|stty\s(?:[^;&|\n]*[\s-])?(?:" + _STTY_MODES + rb")"
     rb"|dd(?:\s+(?:i?|if|(?:[^i\s]|i[^f\s]|if[^=\s])\S*))*\s*$)",
     _OPTIONS,
 )

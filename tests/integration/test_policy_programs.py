@@ -584,6 +584,13 @@ async def test_line_for_a_terminal_that_changes_its_characters_is_refused(
         assert (await shell.exec("true", timeout_ms=1)).done_reason == "approval"
 
 
+async def test_line_behind_a_change_of_modes_in_the_same_write_is_refused(tmp_path: Path, policed: Controller) -> None:
+    command = (require_program("dash", "dash"),)
+    async with await SessionHandle.open(policed, protocol="local", command=command, cwd=str(tmp_path)) as shell:
+        await shell.exec("true", timeout_ms=PATIENCE_MS)
+        assert (await refusal_of(shell, data="stty iuclc\nTOUCH FORBIDDEN\n")).details["reason"] == "unreadable"
+
+
 @pytest.mark.parametrize(
     "keys", ["ouch FORBIDDEN\x01t", "touch FORBIDDEN\x02\x06", "\x10\x10"], ids=["edited", "moved", "history"]
 )

@@ -131,10 +131,19 @@ def test_tab_runs_the_substitutions_of_a_line(line: str, expected: list[str]) ->
         "dd of=x bs=1",
         "dd iffy",
         "commandline x",
+        "stty iuclc",
+        "stty cols 80 -icrnl",
+        "true;stty start x stop y",
+        "m=iuclc; stty $m",
     ],
 )
 def test_line_after_a_command_that_may_fill_it_is_unknown(command: str) -> None:
     assert lines(command.encode() + b"\rreload\rshow\r") == [command, None, None]
+
+
+@pytest.mark.parametrize("command", ["stty -echo", "stty sane", "stty size", "stty cols 80 rows 24; start", "mystty iuclc"])
+def test_line_after_harmless_modes_of_the_terminal_is_known(command: str) -> None:
+    assert lines(command.encode() + b"\rreload\r") == [command, "reload"]
 
 
 @pytest.mark.parametrize(
