@@ -290,7 +290,8 @@ export function mount(root) {
     try {
       const said = comment.trim();
       const reply = await call("approvals", { approval_id: id, via: "web", ...(said && { comment: said }), ...fields });
-      if (all.get(id) === known) all.set(id, reply.approval); // the stream may have had a newer state meanwhile
+      if (all.get(id) === known) all.set(id, reply.approval);
+      else void fetchSelected(id); // the stream has sent a state meanwhile, which may be newer or older
       toast(done, "good");
       // The person may have begun to answer another request, whose comment and text stay.
       if (!closed && selected === id) select(id);
