@@ -485,7 +485,7 @@ class SessionHandle:
         return ResizeReply.of(await self.controller.config(request))
 
     async def close(self, *, force: bool = False) -> CloseReply:
-        """Close the session. With `force` also while another task holds the lock. Its transcript stays readable."""
+        """Close the session; with `force`, also while another task holds the lock. The transcript stays readable."""
         return CloseReply.of(await self.controller.session(self._request(SessionRequest, action="close", force=force or None)))
 
     def _request(self, kind: type[RequestT], **fields: Any) -> RequestT:

@@ -29,7 +29,7 @@ BlockStatus = Literal["awaiting_approval", "running", "interactive", "completed"
 ShellName = Literal["bash", "zsh", "fish", "posix"]
 AuthMethod = Literal["auto", "password", "private_key", "agent"]
 Dimension = Annotated[int, Field(ge=1, le=65535)]
-#: Largest terminal: each look at the screen costs time and memory for all its cells.
+#: Largest terminal: each read of the screen costs time and memory for all its cells.
 MAX_CELLS = 200_000
 #: Longest list of pager or error patterns.
 MAX_DEVICE_PATTERNS = 50
@@ -39,7 +39,7 @@ DEFAULT_LOCK_TTL_MS = 60_000
 
 
 class Auth(RequestPart):
-    """Credentials. `auto` tries a named key, the agent, other keys, then the password.
+    """Credentials of a connection. The method `auto` tries a named key, the agent, other keys, then the password.
 
     Attributes:
         enable_secret: for a device's privileged mode.

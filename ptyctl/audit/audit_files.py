@@ -1,4 +1,4 @@
-"""The audit log's files: one of JSON lines for each month, and the head of their chain."""
+"""Files of the audit log: one file of JSON lines for each month, and the head of their hash chain."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ OnFailure = Literal["deny", "allow"]
 
 
 class AuditLog:
-    """Records rows in order. It never raises an error for a row, and never waits for the disk."""
+    """Records rows in order. Recording a row never raises an error and never waits for the disk."""
 
     def __init__(self, files: AuditFiles, on_failure: OnFailure = "deny") -> None:
         """Create the log. `on_failure`: whether consoles take input while rows cannot be written."""
@@ -160,7 +160,7 @@ class LimitedRows:
     """Records up to 20 rows a minute, and then one with the number of the others. Belongs to an event loop."""
 
     def __init__(self, record: Callable[..., None], event: str, **common: object) -> None:
-        """Create it. `common` are fields of all rows."""
+        """Create the recorder. `common` are fields of all rows."""
         self._record = record
         self._event = event
         self._common = common

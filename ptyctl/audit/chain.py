@@ -58,7 +58,7 @@ class Verification(NamedTuple):
 
 
 def encode(row: Mapping[str, object]) -> bytes:
-    """Return a row as JSON, still without `prev`. Surrogates, which are no valid text, are escaped."""
+    """Return a row as JSON without its field `prev`. Lone surrogates, which UTF-8 cannot encode, are escaped."""
     try:
         return to_json(row)
     except ValueError:

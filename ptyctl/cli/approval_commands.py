@@ -88,7 +88,7 @@ def show(approval_id: _Id, as_json: AsJson = False) -> None:
 
 @app.command()
 def revoke(approval_id: _Id, comment: _Comment = None, as_json: AsJson = False) -> None:
-    """Take back an approval that was not used, and end what it approves for a time."""
+    """Revoke an approval that was not used, and end its standing approval."""
     _print_answer(_one("revoke", approval_id, comment=comment, via="cli"), "revoked", as_json=as_json)
 
 

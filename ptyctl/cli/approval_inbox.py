@@ -147,7 +147,7 @@ class Inbox:
         self._viewed, self._scroll = entry, 0
 
     def press(self, typed: str) -> Answer | str | None:
-        """Handle what was typed at once. Returns an answer, or the id of a request to view."""
+        """Handle the keys of one read. Returns an answer, or the id of a request to view."""
         keys = _KEYS.findall(typed)
         if self._input is None and len(keys) > 1 and {"a", "d", "e"} & set(keys):
             self.message = "several keys arrived at once and were ignored: press one key at a time"

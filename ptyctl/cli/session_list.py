@@ -69,7 +69,7 @@ def _ended_sessions(open_ids: set[str]) -> list[dict[str, Any]]:
 
 
 def _node(entry: dict[str, Any]) -> str:
-    """Return the node of a session of the fleet; nothing for this one."""
+    """Return the fleet node of a session, and how long it has been unreachable; empty for a session of this node."""
     silent_s = entry.get("unreachable_s")
     return f"{entry.get('node') or ''}{f' (unreachable for {silent_s} s)' if silent_s is not None else ''}"
 

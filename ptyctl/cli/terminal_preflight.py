@@ -70,7 +70,11 @@ async def _check_bridge(environment: Mapping[str, str], trace_id: str, checks: _
 
 
 def _check_local(environment: Mapping[str, str], checks: _Checks) -> None:
-    """Check that there is a program. A configured one that cannot be started is an error."""
+    """Check that the runtime `local` has a program to start.
+
+    Raises:
+        TerminalError: the configured program cannot be started.
+    """
     binary = local_settings(None, None, environment).binary
     if binary is not None and (problem := find_problem(binary)) is not None:
         checks.add("configured", False, f"{binary}: {problem[1]}")

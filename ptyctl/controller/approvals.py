@@ -29,7 +29,7 @@ from ptyctl.session.transcript.jsonl import cut_torn_line, read_rows
 
 _log = logging.getLogger(__name__)
 
-#: The file is replaced by one without what is forgotten when it has this size, or twice that of the last time.
+#: The file is compacted when it has this size, and again at twice its size after the last compaction.
 MAX_FILE_BYTES = 16 * 1024 * 1024
 #: How long a notify command may run (seconds), and the number of them at the same time and waiting.
 NOTIFY_S = 30.0
@@ -54,7 +54,7 @@ class ApprovalCalls:
         recorder: Recorder,
         limit: Limit = LIMITS["max_approval_watches"],
     ) -> None:
-        """Create it. `limit` is that of watches at the same time."""
+        """Create the calls. `limit` bounds the number of concurrent watches."""
         self._approvals = approvals
         self._recorder = recorder
         self._notifier = Notifier(notify_command)

@@ -41,7 +41,7 @@ REWRITE_RETRY_S = 60.0
 GRACE_S = 10.0
 #: The argument of the CancelledError of a call that its client has cancelled.
 CANCELLED_BY_CLIENT = "by the client"
-#: Errors with which a command was not executed, and that may not last.
+#: Errors that mean that the command was not executed, and that may be transient.
 REFUSALS = frozenset(
     {
         ErrorCode.ALREADY_CLOSED,
@@ -186,7 +186,7 @@ class DurableCallMemory(CallMemory):
     """
 
     def __init__(self, limit: Limit = LIMITS["max_remembered_calls"], *, max_bytes: int = MAX_DURABLE_BYTES) -> None:
-        """Create it, in memory until `store_in` is called."""
+        """Create the memory. Calls are not stored on disk before `store_in` is called."""
         super().__init__(limit, KEEP_DURABLE_S)
         self._max_bytes = max_bytes
         self._path: Path | None = None
@@ -305,7 +305,7 @@ class DurableCallMemory(CallMemory):
                 await self._write_outcome(key, outcome)
 
     async def _write_outcome(self, key: CallKey, outcome: dict[str, Any]) -> None:
-        """Record how a call has ended. If that fails, the next process does not know it."""
+        """Record the outcome of a call. If the write fails, the next process cannot return the outcome."""
         try:
             await self._write(key, outcome)
         except OSError as error:

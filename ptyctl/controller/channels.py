@@ -167,7 +167,7 @@ def _telnet_options(destination: Destination, timeouts: Timeouts) -> telnet.Teln
 
 
 def _program(request: SessionRequest, pty: PtyOptions, *, may_be_posix: bool) -> str | None:
-    """Return the program that runs the commands, if it is known: a local program, or a shell without a PTY (no prompt)."""
+    """Return the program that reads the commands: a local program, or `sh` for SSH without a PTY; None if unknown."""
     if request.protocol == "local":
         argv = _argv(request.command)
         name = answering_program(argv) if argv else user_shell()

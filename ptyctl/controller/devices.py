@@ -43,7 +43,7 @@ class Devices:
     def __init__(
         self, settings: Settings, inventory: Inventory, audit_log: AuditLog, notify_problem: Callable[[], str | None]
     ) -> None:
-        """Create it. `notify_problem` returns why the notify command failed when it ran last."""
+        """Create the calls. `notify_problem` returns why the last run of the notify command failed, or None."""
         self._settings = settings
         self._inventory = inventory
         self._audit_log = audit_log

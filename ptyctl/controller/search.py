@@ -33,7 +33,7 @@ SEARCH_S = 2.0
 #: Output is read and searched in pieces of this size.
 _PIECE_BYTES = 4 * 1024 * 1024
 _SHOWN_CHARS = 1000
-#: What a line counts for the size of a reply in addition to its text.
+#: Size that a line adds to a reply in addition to its text (bytes).
 _LINE_COST = 32
 _CURSOR = re.compile(r"(\d{1,18}):([A-Za-z0-9._-]+):(\d{1,18})(?::(\d{1,18}):(\d{1,18}))?")
 
@@ -62,9 +62,11 @@ class _Searched:
 
 @dataclass(frozen=True, slots=True)
 class _Cursor:
-    """Where a search continues: in a session, with the blocks before `seq`.
+    """Position at which a search resumes: a session, and its blocks before `seq`.
 
-    `output`: the block `seq` is searched first, from this offset of the spool, which is in the line of this number.
+    Attributes:
+        key: the session's creation time (epoch ms) and id.
+        output: if set, the output of block `seq` is searched first, from this spool offset; with the number of its line.
     """
 
     key: tuple[int, str]
@@ -157,7 +159,7 @@ def _index(folder: Path, known: dict[str, _Stored]) -> dict[str, _Stored]:
 
 
 def _read_stored(folder: Path) -> _Stored | None:
-    """Return what a stored session is; None if it cannot be read, or is not only the user's."""
+    """Return the metadata of a stored session; None if it cannot be read, or if other users can access its folder."""
     try:
         status = folder.lstat()
         if status.st_uid != os.geteuid() or status.st_mode & 0o077:
@@ -254,9 +256,13 @@ async def _is_in_command(session: _Searched, block: Block, pattern: Any) -> bool
 async def _lines(
     session: _Searched, block: Block, pattern: Any, begin: tuple[int, int], deadline: float
 ) -> tuple[list[HitLine], tuple[int, int] | None]:
-    """Return the first matching lines of a block's output from an offset on, which is in a line of this number.
+    """Search the output of a block for matching lines, at most MAX_HIT_LINES.
 
-    Returns also the offset and the line at which the search ended, if there are more matching lines or the deadline passed.
+    Args:
+        begin: spool offset at which the search begins, and the number of its line.
+
+    Returns:
+        The lines; and the offset and line number at which to resume if there are more lines or the deadline passed.
     """
     found: list[HitLine] = []
     at, number = max(begin[0], block.spool_begin), begin[1]

@@ -85,7 +85,7 @@ def _find(rights: Mapping[str, UserRights], keys: set[str]) -> UserRights | None
 
 
 def _keys(number: int, name: str) -> set[str]:
-    """Return the keys that mean a user or group. A name of digits is not one of them: it is the number of another one."""
+    """Return the configuration keys of a user or group. A name of digits is excluded: as a key it is a user or group id."""
     return {str(number)} if name.isdigit() else {str(number), name}
 
 

@@ -140,7 +140,7 @@ class BridgeServer:
         proof_timeout_s: float = PROOF_TIMEOUT_S,
         daemon_timeout_s: float = DAEMON_TIMEOUT_S,
     ) -> None:
-        """Create it.
+        """Create the connection.
 
         Args:
             connect: connects to the daemon; raises HandshakeError.

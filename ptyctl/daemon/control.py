@@ -82,7 +82,12 @@ def hand_over(runtime_dir: RuntimeDir) -> DaemonStatus | None:
 
 
 def _signal_and_wait(runtime_dir: RuntimeDir, number: signal.Signals) -> DaemonStatus | None:
-    """Raises DaemonError; RequestError if the daemon does not exit."""
+    """Send a signal to the daemon and wait until it exits. Returns its status, or None if no daemon is up.
+
+    Raises:
+        DaemonError: it is the system daemon.
+        RequestError: the daemon does not exit.
+    """
     if runtime_dir.is_system:
         raise DaemonError("the system daemon is stopped and restarted by its administrator", "systemctl restart ptyctl")
     status = find_daemon(runtime_dir)

@@ -56,7 +56,7 @@ class WebService:
     def __init__(
         self, controller: Controller, state_dir: Path, record: Callable[..., None], limits: Mapping[str, Limit] = LIMITS
     ) -> None:
-        """Create it; it does not listen yet. `record` adds rows to the audit log."""
+        """Create the service, which does not listen yet. `record` adds rows to the audit log."""
         self._controller = controller
         self._state_dir = state_dir
         self._record = record

@@ -49,7 +49,7 @@ class AuditSender:
     def __init__(
         self, client: Client, site: str, node: str, read: Callable[[str, int], list[bytes]], replicas: int = 1
     ) -> None:
-        """Create it. `read` returns the next lines after the one with a hash; see `AuditTail.next`."""
+        """Create the stream. `read` returns the lines that follow the line with a hash; see `AuditTail.next`."""
         self._stream = client.jetstream()
         self._site = site
         self._subject = audit_subject(site, node)

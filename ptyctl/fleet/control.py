@@ -81,13 +81,13 @@ class RequestVerifier:
     """
 
     def __init__(self, ca: Path | None, site: str, node: str, now: Callable[[], float] = boot_time) -> None:
-        """Create it. `ca` has the certificate of the fleet's authority; without it, no request is accepted."""
+        """Create the receiver. `ca` is the certificate file of the fleet's authority; without it, no request is accepted."""
         self._ca = ca
         self._site = site
         self._node = node
         self._now = now
         self._key = secrets.token_bytes(32)
-        #: The challenges of the accepted requests, with the time at which they were made, while they could be accepted again.
+        #: Challenges of accepted requests that have not expired, with the time of their creation: none is accepted twice.
         self._used: dict[str, float] = {}
 
     def challenge(self) -> str:

@@ -71,7 +71,7 @@ class Drain:
         self.is_draining = False
 
     def refuse(self) -> None:
-        """Take no new console from now on."""
+        """Stop accepting new consoles: each further open raises CONNECT_FAILED."""
         self.is_draining = True
         self._ownership.refuse(
             PtyctlError(

@@ -87,7 +87,7 @@ class FleetPolicy:
         put_in_force: Callable[[Path, str], None],
         record: Callable[..., None],
     ) -> None:
-        """Create it.
+        """Create the object.
 
         Args:
             folder: the state directory.

@@ -44,7 +44,7 @@ class LeaseTimes:
 
     @property
     def quiet_s(self) -> float:
-        """How long after the last renewal of a lease no byte of its node can reach a console any more."""
+        """Seconds after the last renewal of a lease from which no byte of its node can reach a console."""
         return self.ttl_s + self.margin_s
 
 
@@ -157,7 +157,7 @@ class NodeLease:
         self._renewing: asyncio.Task[None] | None = None
 
     def on_begin(self, listener: Callable[[HeldLease], None]) -> None:
-        """Call a function with each new lease of this node."""
+        """Register a listener, which is called with each new lease of this node."""
         self._begin_listeners.append(listener)
 
     def start(self, state_id: str) -> None:

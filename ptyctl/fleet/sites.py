@@ -48,7 +48,7 @@ def qualified(site: str, node: str) -> str:
 
 
 def see_nodes(nodes: Iterable[str]) -> str:
-    """Return the command that shows nodes, for a hint. It shows one site: that of the file that it is given."""
+    """Return the command that shows nodes, for a hint. The command shows only the site of its fleet file."""
     sites = sorted({node.rpartition("/")[0] for node in nodes})
     others = [site for site in sites if site]
     if not others:

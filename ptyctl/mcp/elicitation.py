@@ -72,7 +72,7 @@ class Elicitor:
 
     @staticmethod
     def serves(context: ServerRequestContext[Any, Any]) -> bool:
-        """Return whether the client shows forms. One that declares no kind of elicitation does."""
+        """Return whether the client can show forms: it declares elicitation of the kind `form`, or of no kind."""
         capabilities = context.session.client_capabilities
         elicitation = None if capabilities is None else capabilities.elicitation
         return elicitation is not None and (elicitation.form is not None or elicitation.url is None)

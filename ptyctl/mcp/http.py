@@ -231,7 +231,7 @@ async def _send_unavailable(scope: Scope, receive: Receive, send: Send) -> None:
     await JSONResponse(body, 503)(scope, receive, send)
 
 
-#: The most recent events are kept: their number.
+#: Number of the most recent events that are kept.
 MAX_EVENTS = 100
 
 

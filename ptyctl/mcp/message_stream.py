@@ -132,7 +132,7 @@ class MessageReader(_AsyncClosing):
 
 
 class InvalidMessageError(Exception):
-    """The data is not a JSON-RPC message. `reply` contains the caller's id where it can be found, and none of the input."""
+    """The data is not a JSON-RPC message. `reply` has the id of the request, if found, and no other part of the input."""
 
     def __init__(self, data: bytes, error: ValidationError | json_lines.LongStructureError) -> None:
         code, message = types.INVALID_REQUEST, "Not a JSON-RPC message"

@@ -127,7 +127,7 @@ class TerminalSettings(Value):
 
 
 class Keys(Value):
-    """`clear_line` empties a half-typed line, `interrupt` leaves a question without an answer."""
+    """Control keys of a device. `clear_line` erases a half-typed line; `interrupt` leaves a question without an answer."""
 
     clear_line: str = Field("\x15", min_length=1)
     interrupt: str = Field("\x03", min_length=1)
@@ -158,7 +158,7 @@ class CommandLine(Value):
 
 
 class Sign(Value):
-    """A line that identifies a family. `ratio`: how much likelier the line is on this family than on another."""
+    """A line that identifies a family. `ratio`: likelihood of the line on this family, relative to other families."""
 
     pattern: Pattern
     ratio: float = Field(gt=1, le=10_000)

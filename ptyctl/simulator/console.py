@@ -312,7 +312,7 @@ class DeviceConsole(DeviceTerminal):
         """Return the output of a command line, or None if the command calls `finish` later.
 
         Raises:
-            CommandError.
+            CommandError: the command or its arguments are invalid.
         """
         command, bar, expression = line.partition("|") if _SHOW.match(line) else (line, "", "")
         handler, arguments = self.command_set.parse(command)

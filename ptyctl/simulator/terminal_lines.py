@@ -128,7 +128,7 @@ class LineDriver:
         self._perform(self.console.show_syslog(line, self._clock()))
 
     def reboot(self) -> None:
-        """Reload of the device: a console restarts, a vty is closed."""
+        """Handle a reload of the device: a console restarts, a vty is closed."""
         if self.console.is_console_line:
             self._perform(self.console.reboot(self._clock()))
         else:

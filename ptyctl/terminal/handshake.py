@@ -88,7 +88,7 @@ class ClientHandshake:
     def __init__(
         self, trace_id: str, token: str | None, runtime_session_id: str | None = None, versions: Versions = VERSIONS
     ) -> None:
-        """Create it.
+        """Create the client side.
 
         Args:
             token: the shared token; with it, a peer without a proof is rejected. None over pipes.
@@ -160,7 +160,7 @@ class ServerHandshake:
     """The side that is connected to. Give each received line to `receive` and send what it returns, until `ready` is set."""
 
     def __init__(self, token: str | None, versions: Versions = VERSIONS) -> None:
-        """Create it. `token` None asks for no proof: only for the pipes of a program that the peer has started."""
+        """Create the server side. Without a `token` no proof is required: only for pipes to the parent process."""
         self._token = token
         self._versions = versions
         self._transcript = _Transcript()

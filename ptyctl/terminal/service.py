@@ -125,7 +125,7 @@ class TerminalService:
         *,
         others_allowed: bool = False,
     ) -> None:
-        """Create it.
+        """Create the service.
 
         Args:
             controller: that of this server, the runtime `bundled`.

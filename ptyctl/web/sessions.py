@@ -55,7 +55,7 @@ class WebSessions:
     """The tickets and web sessions of a server."""
 
     def __init__(self, accepts: Callable[[Token], bool], limits: Mapping[str, Limit] = LIMITS) -> None:
-        """Create it.
+        """Create the store.
 
         Args:
             accepts: returns whether a token is still valid: with it, its sessions end.

@@ -22,7 +22,7 @@ from .local_terminal import HELP, AttachStatus, LocalTerminal, format_status, re
 
 #: Minimum time between two frames.
 _FRAME_INTERVAL_S = 0.01
-#: How long the end waits for the last frame; a terminal that takes longer is stopped (XOFF).
+#: Timeout for drawing the last frame (seconds). A terminal that takes longer was stopped by XOFF.
 _LAST_FRAME_TIMEOUT_S = 1.0
 #: Terminals with fewer rows show the status in the title.
 _MIN_ROWS_WITH_STATUS = 4

@@ -45,7 +45,7 @@ class Keyboard:
 
 
 def split_writes(data: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the fields of the writes for `data`. Ctrl-C is a key, because that overtakes pasted text."""
+    """Yield the request fields of each write for `data`. Ctrl-C is sent as a key, which overtakes queued text."""
     for part in _INTERRUPT.split(data):
         if part == ETX:
             yield {"key": "ctrl_c"}

@@ -79,12 +79,12 @@ class RuntimeAdapter(ABC):
 
     @property
     def remembers_calls(self) -> bool:
-        """Return whether the runtime performs a durable call once although it is sent again."""
+        """Whether the runtime performs a durable call only once if it is sent again."""
         return True
 
     @property
     def runtime_session_id(self) -> str | None:
-        """Return the id that sessions which are opened through this connection are marked with; None without one."""
+        """The id that is stored in each session opened through this connection, or None."""
         return None
 
     @abstractmethod
@@ -156,7 +156,7 @@ class AdapterController(CallForwarder):
     """
 
     def __init__(self, adapter: RuntimeAdapter, calls: DurableCallMemory) -> None:
-        """Create it. `calls` remembers the calls of repeated requests if the runtime does not."""
+        """Create the controller. `calls` remembers durable calls if the runtime does not."""
         self._adapter = adapter
         self._calls = calls
         self._command_sent = False

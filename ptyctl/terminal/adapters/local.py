@@ -97,7 +97,7 @@ class LocalAdapter(RpcAdapter):
     adapter_type = "local"
 
     def __init__(self, settings: LocalSettings, environment: Mapping[str, str], *, strict: bool = True) -> None:
-        """Create it.
+        """Create the adapter.
 
         Args:
             environment: of the program. It gets no token.

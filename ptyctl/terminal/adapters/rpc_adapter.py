@@ -81,7 +81,7 @@ class RpcAdapter(RuntimeAdapter):
     """Base of the adapters with a connection. Calls run concurrently; one that was sent is never sent again."""
 
     def __init__(self, request_timeout_ms: int) -> None:
-        """Create it. `request_timeout_ms`: limit of a call, in addition to the wait that it asks for."""
+        """Create the adapter. `request_timeout_ms`: timeout of a call, in addition to the wait that the call requests."""
         self._request_timeout_ms = request_timeout_ms
         self._numbers = itertools.count(1)
         self._link: _Link | None = None
@@ -252,9 +252,13 @@ def _receive(link: _Link, message: dict[str, Any]) -> None:
 
 
 async def exchange(streams: RuntimeStreams, handshake: ClientHandshake) -> Ready:
-    """Exchange the handshake. Raises HandshakeError, OSError; set a timeout.
+    """Exchange the handshake. The caller sets a timeout.
 
-    Not by `readline`, whose limit is that of replies: an unproven peer gets no more memory than a message needs.
+    Does not use `readline`, whose limit is the size of a reply: a peer without a proof must not fill more memory than one
+    handshake message needs.
+
+    Raises:
+        HandshakeError, OSError.
     """
     streams.writer.write(handshake.hello())
     received = b""

@@ -58,7 +58,7 @@ class TerminalTopic:
         self._acknowledged = asyncio.Event()
 
     def acknowledge(self, offset: int) -> None:
-        """Record what the viewer has parsed."""
+        """Record that the viewer has processed the output up to a raw offset."""
         self._viewer.acknowledge(offset)
         self._acknowledged.set()
 
