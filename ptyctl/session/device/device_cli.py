@@ -18,14 +18,14 @@ from .login import NO_CREDENTIALS, LoginCredentials
 from .output_end import OutputEnd, classify, find_buried_prompt, only_blank_or_above
 from .prompt_guard import PromptGuard
 
-#: How long a question, and a pager, must stay the end of the output.
+#: How long a question or a pager must remain the end of the output (seconds).
 QUESTION_STAYS_S = 0.1
-#: After this much silence the device has read the line, but shows no prompt.
+#: Silence after which a device that has read a line is considered to show no prompt (seconds).
 SILENCE_S = 15.0
-#: After this much silence a device that shows no prompt gets one Enter. Longer than `prompt_wait` waits: the device may still
-#: process a key.
+#: Silence after which Enter is pressed if the device shows no prompt (seconds). Longer than in `prompt_wait`, because the
+#: device may still process a key.
 DEVICE_REQUEST_AFTER_S = 1.0
-#: Keys that leave an unanswered question: an interrupt, then one Enter for each time a device asks for a secret.
+#: Limit of the keys that leave an unanswered question: an interrupt, then one Enter for each question for a secret.
 _MAX_LEAVE_KEYS = 4
 
 #: How a command ended: at a prompt; at a question without an answer; with a secret that was refused or is unknown; in silence.
@@ -34,7 +34,7 @@ CommandOutcome = Literal["prompt", "question", "refused", "unknown_secret", "sil
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """The output of a command without its echo and the prompt. `asked` is the last question; `secret`: a secret was typed."""
+    """The output of a command without echo and prompt. `asked`: the last question. `secret`: whether a secret was typed."""
 
     outcome: CommandOutcome
     lines: tuple[str, ...] = ()
@@ -68,12 +68,12 @@ class DeviceCli:
         return self._stream.ended is not None
 
     def shown(self, raw_end: int | None = None) -> ShownPrompt | None:
-        """The prompt at the end of the output, or at a raw offset."""
+        """Return the prompt at the end of the output, or before a raw offset."""
         stream = self._stream
         return self._profile.shown_prompt(lines_before(stream, stream.raw_size if raw_end is None else raw_end))
 
     def can_answer(self, dialog: Sequence[QuestionAnswer]) -> bool:
-        """Whether all secrets of a dialogue are known."""
+        """Return whether all secrets of a dialogue are known."""
         return all(answer.secret is None or self._credentials.secret(answer.secret) is not None for answer in dialog)
 
     async def run(
@@ -89,8 +89,8 @@ class DeviceCli:
         """Type one line, answer the questions of `dialog`, each once, and return at the prompt or another end.
 
         Args:
-            quit_pager: leave a pager; otherwise all pages are read.
-            silence_s: the longest silence.
+            quit_pager: quit a pager; otherwise all pages are read.
+            silence_s: silence after which the call returns (seconds).
             target: the mode in which the prompt may have another host name, such as that of a shell.
 
         Raises:
@@ -129,10 +129,10 @@ class DeviceCli:
         return CommandResult("silence", (*output, *exchange.new_lines()), None, asked)
 
     async def prompt(self, *, quit_pager: bool = False) -> ShownPrompt:
-        """The prompt at the end of the output, once it has settled; a silent terminal gets one Enter.
+        """Return the prompt at the end of the output once it has settled. Presses Enter once if the terminal is silent.
 
         Raises:
-            PtyctlError: BUSY at anything else than an empty prompt (see `PromptGuard`); IO_ERROR if no prompt is shown.
+            PtyctlError: BUSY if something other than an empty prompt is shown (see `PromptGuard`); IO_ERROR without a prompt.
         """
         await self._guard.wait_for_answer()
         await self._guard.clear_device_line()
@@ -159,7 +159,7 @@ class DeviceCli:
         return result.shown
 
     async def leave_question(self, *, press_enter: bool = False) -> ShownPrompt | None:
-        """Leave a question without answering it; the prompt shown then, or None if the question stays.
+        """Leave a question without answering it. Return the prompt that is shown next, or None if the question remains.
 
         Args:
             press_enter: type Enter if an interrupt has no effect, as after a wrong password, where some devices hang up.
@@ -181,7 +181,7 @@ class DeviceCli:
         return self._terminal.last_line() == self._terminal.learned_prompt
 
     def _without_buried_prompt(self, lines: list[str]) -> list[str]:
-        """The output without an earlier prompt that log lines had pushed away."""
+        """Return the output without an earlier prompt that log lines follow."""
         buried = find_buried_prompt(lines, self._profile)
         return lines if buried is None else lines[: buried.line + 1 - buried.prompt.lines]
 
@@ -195,7 +195,7 @@ class DeviceCli:
         await exchange.type(typed, enter=answer.enter, secret=secret is not None)
 
     async def _end(self, exchange: Exchange, dialog: Sequence[QuestionAnswer], silence_s: float) -> OutputEnd:
-        """Wait for the end of the output, and learn a prompt; "unknown" means silence. Enter shows a buried prompt again."""
+        """Wait for the end of the output, and learn a prompt. "unknown" means silence. Enter is pressed at a buried prompt."""
         requested_at = -1
         stream = self._stream
 
@@ -228,11 +228,11 @@ class DeviceCli:
         return max(SETTLE_S, settle_s) if end.kind == "buried_prompt" else QUESTION_STAYS_S
 
     def _host_expected(self, shown: ShownPrompt) -> bool:
-        """Whether a prompt may follow the command: it has the known host name, or the command may change that."""
+        """Return whether a prompt may follow the command: it has the known host name, or the command may change the name."""
         return self._renames or shown.mode == self._target or self._terminal.of_known_host(shown.prompt)
 
     def _follows_echo(self, exchange: Exchange, end: OutputEnd) -> bool:
-        """Whether the prompt shown before, or a question of the dialogue, is directly below the complete echo."""
+        """Return whether the known prompt, or a question of the dialogue, is directly below the complete echo."""
         if end.kind != "dialog" and not (end.kind == "prompt" and self._at_known_prompt()):
             return False
         lines = exchange.lines_below_echo()

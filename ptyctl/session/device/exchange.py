@@ -16,12 +16,12 @@ from ptyctl.session.io.terminal_state import SETTLE_S, TerminalState
 
 from .pager import AnsweredPager
 
-#: Limit of the output before a prompt that is rendered.
+#: Limit of the output that is rendered (bytes).
 _MOST_BYTES = 64 * 1024
 #: A device's lines are matched unwrapped, whatever the terminal's width.
 _WIDE = 10_000
 
-#: Behind a bracket they belong to the prompt: "Menu [1-9]: ".
+#: Characters that belong to the prompt after a bracket, as in "Menu [1-9]: ".
 _ENDS_OF_QUESTIONS = " :?"
 
 #: A prompt with another host name than the learned one must stay the end of the output for this long: more often it is a cut
@@ -34,10 +34,10 @@ _End = TypeVar("_End")
 
 
 class Exchange:
-    """Types as the session itself, so that it finishes what it began even if the lock changes hands meanwhile.
+    """Types as the session itself, which needs no lease: an exchange is completed even if the lock changes.
 
-    Its output begins with the cursor's line when text was typed last, because the echo appears there; before that, with the
-    incarnation. `pager` is the pager that was answered last.
+    The output begins with the line in which text was typed last, because the echo appears there; before any text is typed, with
+    the incarnation. `pager` is the pager that was answered last.
     """
 
     def __init__(self, terminal: TerminalState) -> None:
@@ -49,7 +49,7 @@ class Exchange:
         self._echo = ""
 
     async def type(self, text: str, *, enter: bool = True, secret: bool = False, echo: str = "") -> None:
-        """Type text, and Enter unless told otherwise. `echo` is the text that the device is expected to echo."""
+        """Type text, followed by Enter unless `enter` is False. `echo` is the expected echo of the text."""
         end = self._stream.raw_size
         line = self._stream.read_raw(max(end - EXAMINED_LINE_BYTES, self._begin), end)
         self._begin, self._typed = end - len(line) + line.rfind(b"\n") + 1, end
@@ -57,11 +57,11 @@ class Exchange:
         await self._send(text, enter, secret)
 
     async def press_enter(self) -> None:
-        """Press Enter to have the prompt shown again; the output continues."""
+        """Press Enter so that the prompt is shown again. The output so far is kept."""
         await self._send("", True, False)
 
     async def answer_pager(self, key: str) -> None:
-        """Press a pager's key; the output continues in the line that the device erases."""
+        """Press a pager's key. The output continues in the pager's line, which the device erases."""
         self.pager.answered()
         await self._send(key, False, False)
 
@@ -92,9 +92,13 @@ class Exchange:
         return lines if self._echo and typed.endswith(self._echo) else None
 
     async def settled(self, look: Callable[[], tuple[_End, float]], deadline: float = inf) -> _End | None:
-        """Wait until what `look` returns has been the end of the output for as many seconds as it returns with it.
+        """Wait until the end of the output has settled.
 
-        None if the far end closed or the deadline passed first.
+        Args:
+            look: returns the current end, and for how long it must remain unchanged (seconds).
+
+        Returns:
+            The end; None if the far end closed or the deadline passed first.
         """
         terminal, stream = self._terminal, self._stream
         while stream.ended is None and terminal.now() < deadline:
@@ -123,7 +127,7 @@ def lines_before(stream: OutputStream, raw_end: int) -> list[str]:
 
 
 def prompt_stay_s(prompt: Prompt, line: str, settle_s: float, *, any_host: bool) -> float:
-    """Return how long a prompt must remain the end of the output; longer if only its pattern is known.
+    """Return how long a prompt must remain the end of the output (seconds); longer if only its pattern matches.
 
     Args:
         any_host: another host name than in the learned prompt is expected.
@@ -134,7 +138,7 @@ def prompt_stay_s(prompt: Prompt, line: str, settle_s: float, *, any_host: bool)
 
 
 def text_behind_prompt(terminal: TerminalState, profile: DeviceProfile, line: str) -> str:
-    """Return the text behind the prompt in the current line; empty if there is none, and for a log line."""
+    """Return the text after the prompt in the current line; empty if there is none, and for a log line."""
     learned, text = terminal.learned_prompt, ""
     if line == learned or profile.asks(line) or profile.pager(line) is not None or profile.is_prompt(line):
         return ""

@@ -19,19 +19,19 @@ from .login_dialog import Expected, LoginAction, LoginDialog, LoginLayer
 
 #: Limit of a whole login: every tool call returns within 55 s (docs/contracts.md).
 LOGIN_LIMIT_S = 45.0
-#: Output is examined after this much silence.
+#: Silence after which output is examined (seconds).
 OUTPUT_QUIET_S = 0.1
-#: A prompt must stay this long, because a banner may look like one and the next command would be taken for a username. After
-#: the device's password no other login follows, and `SETTLE_S` suffices.
+#: Settle time of a prompt (seconds): a banner may look like one, and the next command would be taken for a username. After the
+#: device's password no other login follows, and `SETTLE_S` suffices.
 PROMPT_STAYS_S = 0.3
-#: A far end that asks again after a password must stay so this long before the login has failed: it may repaint its prompt.
+#: How long a repeated prompt after a password must remain before the login has failed (seconds): it may be a repaint.
 REFUSAL_STAYS_S = 1.0
-#: A line that is taken for the prompt of a menu must stay this long.
+#: Settle time of a line that is considered the prompt of a menu (seconds).
 COLON_STAYS_S = 1.0
-#: Successive silences after which something is typed to wake the console; after the last one the login fails.
+#: Successive silences after which a key is sent to wake the console (seconds); after the last one the login fails.
 SILENCES_S = (1.0, 1.0, 2.0, 4.0, 8.0)
-#: A device that has not answered its password at all may wait for another Enter, which gets one this long before the timeout.
-#: Until then the password is being checked, and Enter would count as another attempt.
+#: A device that has not answered a password at all may wait for another Enter. It is pressed this long before the timeout
+#: (seconds): while the password is being checked, Enter would count as another attempt.
 LAST_ENTER_S = 10.0
 
 
@@ -45,10 +45,14 @@ class LoginAccount:
 
 @dataclass(frozen=True, slots=True)
 class LoginCredentials:
-    """`layers` are the accounts of successive logins: a console server's, then the device's. Without any, the caller logs in.
+    """Credentials of a session for logins and for the privileged mode.
 
-    `enable_secret` is for the privileged mode, `answers` are for questions before the first prompt. `prepare`: turn paging off
-    and widen the terminal after the login. `timeout_s` limits all of that.
+    Attributes:
+        layers: the accounts of successive logins: a console server's, then the device's. Without any, the caller logs in.
+        enable_secret: the secret for the privileged mode.
+        answers: answers to questions before the first prompt.
+        prepare: whether to turn paging off and widen the terminal after the login.
+        timeout_s: limit for the login with its preparation (seconds).
     """
 
     layers: tuple[LoginAccount, ...] = ()
@@ -58,22 +62,22 @@ class LoginCredentials:
     timeout_s: float = LOGIN_LIMIT_S
 
     def account(self, layer: int = -1) -> LoginAccount:
-        """The account of a layer; the last is the device's."""
+        """Return the account of a layer. The last layer is the device."""
         return self.layers[layer] if self.layers else LoginAccount()
 
     def secret(self, name: SecretName, layer: int = -1) -> SecretStr | None:
         return self.enable_secret if name == "enable" else self.account(layer).password
 
 
-#: Nothing is known, and nothing is typed.
+#: No credentials: nothing is typed.
 NO_CREDENTIALS = LoginCredentials()
 
 
 async def log_in(terminal: TerminalState, platform: Platform, server: Platform, credentials: LoginCredentials) -> LoginAction:
-    """Log in, whatever the terminal shows, until a prompt of the device; the last action, `done`, has its mode.
+    """Log in from any state of the terminal up to a prompt of the device. Return the last action, `done`, with the mode.
 
     Args:
-        server: the platform of systems in front of the device that have a login of their own, such as console servers.
+        server: the platform of systems before the device that require a separate login, such as console servers.
 
     Raises:
         PtyctlError: AUTH_FAILED with the prompt shown last in `details`; CONNECT_FAILED, CONNECT_TIMEOUT.
@@ -135,12 +139,12 @@ class _Login:
         return self._dialog.timed_out(self._exchange.output(), what)
 
     def _password_follows_username(self) -> bool:
-        """Whether the password prompt is directly below the complete echo of the username."""
+        """Return whether the password prompt is directly below the complete echo of the username."""
         lines = self._exchange.lines_below_echo()
         return lines is not None and len(lines) == 1 and self._dialog.credentials.expects_password(lines[0])
 
     async def _stays(self, action: LoginAction) -> bool:
-        """Whether what a final action is based on remains the end of the output."""
+        """Wait out the settle time of a final action; return whether no output has arrived. Other actions need no wait."""
         if action.kind not in ("done", "failed"):
             return True
         size, stays_s = self._stream.raw_size, SETTLE_S if self._dialog.credentials.password_sent else PROMPT_STAYS_S

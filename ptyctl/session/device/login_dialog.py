@@ -1,4 +1,4 @@
-"""The decisions of a login: from the output of a terminal to the next input, without input or output itself."""
+"""The decisions of a login: computes the next input from the output of a terminal. Performs no I/O."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ptyctl.platforms.platform import LoginPatterns
 
 from .output_end import classify
 
-#: How often a far end may ask for the username before the login fails. A password is typed once: repeated attempts lock an
-#: account on many devices.
+#: Number of username prompts after which the login fails. A password is typed once: repeated attempts lock an account on many
+#: devices.
 _MAX_USERNAMES = 3
-#: Twice what two layers, a setup dialogue, a pager and a left-over mode may need together.
+#: Limit of the answers in one login: twice the number for two layers, a setup dialogue, a pager and an abandoned mode.
 _MAX_ANSWERS = 40
-#: Enters that wake any console that can be woken, and Ctrl-Cs that leave any question that can be left.
+#: Limits of the Enters that wake a console, and of the Ctrl-Cs that leave a question.
 _MAX_ENTERS = 3
 _MAX_INTERRUPTS = 2
-#: What a password is for is explained in one of this many last lines.
+#: Number of last lines in which the device may explain which password it asks for.
 _EXPLANATION_LINES = 3
 
-#: What a silent far end is expected to do. "sleep": wait for a key. "check": check what was typed, so that nothing is typed
-#: until it answers. "check_or_next": the same, or the system behind it is asleep. "check_or_sleep": the same, or it waits for
-#: another Enter. "command": it may show a prompt of an unknown form.
+#: Expected state of a silent far end. "sleep": it waits for a key. "check": it checks the typed credential, so that nothing is
+#: typed until it answers. "check_or_next": the same, or the next system waits for a key. "check_or_sleep": the same, or it
+#: waits for another Enter. "command": it may show a prompt of an unknown form.
 Expected = Literal["sleep", "check", "check_or_next", "check_or_sleep", "command"]
 ActionKind = Literal[
     "wait",  # nothing to answer yet
@@ -45,9 +45,13 @@ ActionKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class LoginAction:
-    """The next input of a login, or its end. `enter`: the end of line follows what is typed.
+    """The next input of a login, or the end of the login.
 
-    `why` and `hint` explain a failure, or what the caller should know after the login; `prompt` is the last one shown.
+    Attributes:
+        enter: whether Enter follows the input.
+        mode: the mode of the device after the login, if `kind` is "done".
+        why, hint: explain a failure, or are a notice for the caller after the login.
+        prompt: the last prompt that was shown.
     """
 
     kind: ActionKind
@@ -78,7 +82,7 @@ def _failed(code: ErrorCode, why: str, prompt: str, hint: str) -> LoginAction:
 
 @dataclass(frozen=True, slots=True)
 class LoginLayer:
-    """One of successive logins: a console server's comes before the device's. `username`, `password`: whether known."""
+    """One of successive logins, such as a console server's and the device's. `username`, `password`: whether they are known."""
 
     platform: Platform
     username: bool = False
@@ -94,16 +98,16 @@ class CredentialPrompts:
         self._usernames = 0
         self._refusable = False  # whether a repeated prompt is a refusal: a password was typed for our username
         self._sent: Literal["username", "password"] | None = None
-        self._checked = False  # whether the answer to it is awaited
+        self._checked = False  # whether the reply to that input is awaited
         self.last_prompt = ""
 
     @property
     def password_sent(self) -> bool:
-        """Whether the last layer got its password, so that no other login follows."""
+        """Whether the password of the last layer was typed, so that no other login follows."""
         return self._sent == "password" and self._at + 1 == len(self._layers)
 
     def accepted(self) -> bool:
-        """Something other than a login prompt followed a password, if only silence. True if the next layer begins."""
+        """Record that silence, or output without a login prompt, followed a password. Return whether the next layer begins."""
         self._checked = False
         begins_next = self._sent == "password" and self._at + 1 < len(self._layers)
         if begins_next:
@@ -111,7 +115,7 @@ class CredentialPrompts:
         return begins_next
 
     def expected(self, lines: Sequence[str]) -> Expected:
-        """What is expected of a far end that is silent after these lines."""
+        """Return the expected state of a far end that is silent after these lines."""
         if not self._checked:
             return "sleep"
         if self._sent == "username":
@@ -122,22 +126,22 @@ class CredentialPrompts:
         return "check_or_sleep" if is_last else "check_or_next"
 
     def has_failure(self, lines: Sequence[str]) -> bool:
-        """Whether a line is the message of a refused login."""
+        """Return whether a line is the message of a refused login."""
         return any(any_matches(self._patterns.failures, line) for line in lines)
 
     def expects_password(self, line: str) -> bool:
-        """Whether a line asks for the password of the username that was sent last."""
+        """Return whether a line asks for the password of the username that was sent last."""
         return self._sent == "username" and any_matches(self._patterns.password, line)
 
     def answer(self, lines: Sequence[str]) -> LoginAction | None:
-        """The answer, if the last line asks for a username or a password. `lines`: all lines since the last answer."""
+        """Return the answer if the last line asks for a username or a password. `lines`: all lines since the last answer."""
         login = self._patterns
         if any_matches(login.password, lines[-1]):
             return self._send("password", lines)
         return self._send("username", lines) if any_matches(login.username, lines[-1]) else None
 
     def refused(self, how: str) -> LoginAction:
-        """The failure, with the prompt shown last."""
+        """Return the failure of a refused login, with the last prompt. `how` precedes the prompt in the message."""
         why = f"the login was refused: {how} {self.last_prompt!r}"
         return _failed(ErrorCode.AUTH_FAILED, why, self.last_prompt, f"check the credentials of {self._system()}")
 
@@ -188,16 +192,16 @@ class CredentialPrompts:
 
 
 class LoginDialog:
-    """Call `heard` when output was received and no more follows, `silent` after a silence, and perform the returned action.
+    """The state of a login. Call `heard` when output has settled, `silent` after a silence, and perform the returned action.
 
-    Both take the output since the last action as a terminal shows it, from the line where the action was typed on;
+    Both take the output since the last action as a terminal shows it, beginning with the line in which the action was typed;
     an empty text if nothing was received. The cursor is in the last line.
-    What a previous user left is abandoned and never confirmed: after the first silence the line is cleared, and only after
-    the next is Enter typed, because Enter alone might run a half-typed command or confirm a reload.
+    Input and questions of a previous user are abandoned and never confirmed: the line is cleared after the first silence, and
+    Enter is pressed only after the next, because Enter alone might run a half-typed command or confirm a reload.
     """
 
     def __init__(self, layers: Sequence[LoginLayer], answers: Sequence[QuestionAnswer] = ()) -> None:
-        """`layers`: the device is the last. `answers`: the caller's own, preferred to those of the platform."""
+        """Create the dialog. The last of `layers` is the device. `answers` of the caller precede those of the platform."""
         self.credentials = CredentialPrompts(layers)
         self._platform = layers[-1].platform
         self._logins = tuple(layer.platform.login for layer in layers)
@@ -210,19 +214,19 @@ class LoginDialog:
         self._line = ""
 
     def heard(self, output: str) -> LoginAction:
-        """The action for this output."""
+        """Return the action for this output."""
         lines = self._unanswered(output)
         return self._counted(self._action(lines), lines)
 
     def expected(self, output: str) -> Expected:
-        """What is expected of a far end that is silent after this output."""
+        """Return the expected state of a far end that is silent after this output."""
         lines = self._unanswered(output)
         if self._may_be_prompt(lines):
             return "command"
         return "sleep" if self._platform.profile.prompt_before_text(lines) is not None else self.credentials.expected(lines)
 
     def silent(self, output: str) -> LoginAction:
-        """The action if nothing follows this output; a failure if what was typed is being checked."""
+        """Return the action for silence after this output; a failure if a credential is still being checked."""
         lines = self._unanswered(output)
         action = self._action(lines)
         if self._may_be_prompt(lines):
@@ -243,7 +247,7 @@ class LoginDialog:
         return _failed(ErrorCode.CONNECT_TIMEOUT, why, prompt, "log in by hand, or allow more time for the connection")
 
     def closed(self, output: str) -> LoginAction:
-        """The failure if the far end closes before the login is done."""
+        """Return the failure of a login during which the far end closes the connection."""
         if self.credentials.last_prompt:
             return self.credentials.refused("the far end closed the line; it last asked")
         why, prompt = "the far end closed the line before it asked for a login", _last_text(self._unanswered(output)).strip()
@@ -252,7 +256,7 @@ class LoginDialog:
         return _failed(ErrorCode.CONNECT_FAILED, why, prompt, "try again later")
 
     def _unanswered(self, output: str) -> list[str]:
-        """The lines that were not answered yet. A CR repaints the line that was answered: that is no new prompt."""
+        """Return the lines that were not answered yet. A line that a CR repaints after its answer is not a new prompt."""
         lines = output.split("\n")
         if not self._answered:
             return lines
@@ -312,7 +316,7 @@ class LoginDialog:
         return self._pending_question(lines) if end.kind == "confirmation" else None
 
     def _leave(self, mode: str) -> LoginAction | None:
-        """The next command that leaves a configuration mode; None in another mode, or if no transition leaves it."""
+        """Return the next command that leaves a configuration mode; None in another mode, or if no transition leaves it."""
         path = self._graph.path_home(mode) if self._platform.modes[mode].config else ()
         if not path:
             return None
@@ -325,7 +329,7 @@ class LoginDialog:
         return LoginAction("leave_mode", transition.commands[done], enter=transition.enter)
 
     def _pending_question(self, lines: list[str]) -> LoginAction:
-        """Leave a previous user's question with the interrupt key, which no device takes as an answer."""
+        """Leave a previous user's question with the interrupt key, which is no answer on any device."""
         if self._interrupts == _MAX_INTERRUPTS:
             prompt = lines[-1].strip()
             why = f"the console waits for an answer to {prompt!r}"
@@ -334,10 +338,10 @@ class LoginDialog:
         return _key("interrupt", self._platform.keys.interrupt)
 
     def _may_be_prompt(self, lines: list[str]) -> bool:
-        """Whether the last line is the prompt of a menu ("Menu [1-9]: "), if nothing follows it.
+        """Return whether the last line, if no output follows, is the prompt of a menu ("Menu [1-9]: ").
 
-        It has a word of menus, is no question, and follows the device's password, or is shown again after Enter. Any other line
-        that ends in a colon may ask for a credential: a command would be a failed attempt.
+        Such a line contains a menu word, is not a question, and follows the device's password or is repeated after Enter. Any
+        other line that ends in a colon may ask for a credential: a command would be a failed attempt.
         """
         line = lines[-1].rstrip()
         return (
@@ -367,5 +371,5 @@ class LoginDialog:
 
 
 def _last_text(lines: list[str]) -> str:
-    """The last line that is not blank: text that waits for a key often has blank lines behind it."""
+    """Return the last line that is not blank: blank lines often follow a text that waits for a key."""
     return next((line for line in reversed(lines) if line.strip()), "")

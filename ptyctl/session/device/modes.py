@@ -1,4 +1,4 @@
-"""Walks a device from one mode to another, and saves its configuration (docs/contracts.md, ptyctl_session_config)."""
+"""Changes the mode of a device, and saves its configuration (docs/contracts.md, ptyctl_session_config)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ptyctl.platforms.pattern import any_matches
 
 from .device_cli import CommandResult, DeviceCli
 
-#: The longest silence while a device saves or commits.
+#: Longest silence while a device saves or commits (seconds).
 SAVE_SILENCE_S = 45.0
-#: Called before each command with it; raises PtyctlError if the caller may not type it.
+#: Called with each command before it is typed; raises PtyctlError if the caller may not type it.
 CheckCommand = Callable[[str], object]
 
 
@@ -22,7 +22,7 @@ async def walk(cli: DeviceCli, target: str, check: CheckCommand) -> ShownPrompt:
     Raises:
         PtyctlError: UNSUPPORTED for an unknown mode, listing the known ones; AUTH_FAILED for a secret that was refused or is
             not known; POLICY_DENIED at a question that only the caller may answer; IO_ERROR if the device did not change the
-            mode. `details.mode` is the mode it is in then.
+            mode. `details.mode` is the current mode of the device.
     """
     cli.graph.check(target)
     shown = await cli.prompt()
@@ -32,7 +32,7 @@ async def walk(cli: DeviceCli, target: str, check: CheckCommand) -> ShownPrompt:
 
 
 async def walk_home(cli: DeviceCli) -> ShownPrompt:
-    """Go to the nearest home mode, if all secrets on the path are known. Quits a pager that the login has left."""
+    """Change to the nearest home mode, if all secrets on the path are known. Quits a pager that is open after the login."""
     shown = await cli.prompt(quit_pager=True)
     steps = cli.graph.path_home(shown.mode) or ()
     if all(cli.can_answer(step.transition.dialog) for step in steps):
@@ -42,7 +42,7 @@ async def walk_home(cli: DeviceCli) -> ShownPrompt:
 
 
 async def save(cli: DeviceCli, check: CheckCommand) -> tuple[ShownPrompt, str]:
-    """Save the configuration, and commit it in a mode where it must be; the prompt shown then, and the device's output.
+    """Save the configuration, with a commit in a mode that requires one. Return the next prompt and the device's output.
 
     Raises:
         PtyctlError: UNSUPPORTED if the platform has no save command, or only one that commits outside a configuration mode;
@@ -65,7 +65,7 @@ async def save(cli: DeviceCli, check: CheckCommand) -> tuple[ShownPrompt, str]:
 
 
 async def _save_sequence(cli: DeviceCli, shown: ShownPrompt, check: CheckCommand) -> CommandSequence:
-    """The save commands, once the device is in a mode that accepts them."""
+    """Change to a mode that accepts save commands, and return the commands."""
     sequences, modes = cli.platform.save, cli.platform.modes
     here = next((one for one in sequences if not one.modes or shown.mode in one.modes), None)
     if here is not None:
@@ -102,7 +102,7 @@ async def _take_step(cli: DeviceCli, step: ModeStep, check: CheckCommand) -> Sho
 
 
 async def _stopped(cli: DeviceCli, result: CommandResult, way: str) -> PtyctlError:
-    """The error at an end other than a prompt. The question is left, so that the next command is not taken for its answer."""
+    """Return the error for an end other than a prompt. Leaves a question, so that the next command does not answer it."""
     shown = result.shown or await cli.leave_question(press_enter=result.outcome == "refused")
     state = "it still waits for the answer" if result.asked else "it shows no prompt now"
     hint = None if result.asked or cli.closed or shown is not None else "look at the screen"

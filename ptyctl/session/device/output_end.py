@@ -1,4 +1,4 @@
-"""Classifies the end of a device's output: a prompt, a pager, a question, or log lines behind a prompt."""
+"""Classifies the end of a device's output: a prompt, a pager, a question, or a prompt that log lines follow."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ptyctl.platforms import DeviceProfile, ShownPrompt
 from ptyctl.platforms.pattern import PagerPattern, Pattern, any_matches
 
 #: "dialog": a question that the caller of `classify` can answer; "confirmation" and "password": questions that the platform
-#: names; "question": other words that need a person; "buried_prompt": log lines behind a prompt, where a single CR shows the
-#: prompt again.
+#: names; "question": other text that needs a person; "buried_prompt": a prompt that log lines follow, which a single CR shows
+#: again.
 EndKind = Literal["prompt", "pager", "dialog", "confirmation", "password", "question", "buried_prompt", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class OutputEnd:
-    """`prompt` is set for a prompt whose mode is known, `buried` for one behind which log lines follow, `pager` for a pager."""
+    """The end of the output. `prompt`: a prompt of a known mode. `buried`: a prompt that log lines follow."""
 
     kind: EndKind
     prompt: ShownPrompt | None = None
@@ -37,7 +37,7 @@ _ANY_PROMPT = OutputEnd("prompt")
 
 
 def classify(lines: Sequence[str], profile: DeviceProfile, dialog: Iterable[Pattern] = ()) -> OutputEnd:
-    """What the output ends in, by the modes' prompts. `lines` are as a terminal shows them; the cursor is in the last."""
+    """Classify the end of the output by the prompts of the modes. `lines`: rendered lines up to the cursor."""
     line = lines[-1] if lines else ""
     pager = profile.pager(line)
     if pager is not None:
@@ -52,9 +52,9 @@ def classify(lines: Sequence[str], profile: DeviceProfile, dialog: Iterable[Patt
 
 
 def classify_line(line: str, profile: DeviceProfile, learned_prompt: str | None) -> OutputEnd:
-    """Whether a last line is a pager or the prompt of any mode; the learned prompt is one whatever its text.
+    """Classify a last line as a pager, a prompt of any mode or the learned prompt, or unknown.
 
-    It runs for each piece of output, so questions, which only count after a silence, are left to `DeviceProfile.asks`.
+    Called for each piece of output. Questions count only after a silence; see `DeviceProfile.asks`.
     """
     if line and line == learned_prompt:
         return _ANY_PROMPT
@@ -75,7 +75,7 @@ def _question(line: str, profile: DeviceProfile, dialog: Iterable[Pattern]) -> E
 
 
 def find_buried_prompt(lines: Sequence[str], profile: DeviceProfile) -> BuriedPrompt | None:
-    """The prompt that only log lines follow, at least one of them."""
+    """Return the prompt that is followed by log lines only, at least one; None without one."""
     found = skip_log_lines(reversed(list(enumerate(lines))), profile)
     if found is None:
         return None
@@ -88,7 +88,7 @@ def find_buried_prompt(lines: Sequence[str], profile: DeviceProfile) -> BuriedPr
 
 
 def skip_log_lines(lines: Iterable[tuple[int, str]], profile: DeviceProfile) -> tuple[int, str, bool] | None:
-    """The first of these lines that is neither blank nor a log line: position, text, and whether it follows log lines."""
+    """Return the first line that is neither blank nor a log line: position, text, and whether a log line precedes it."""
     has_log = False
     for position, text in lines:
         if profile.is_log_line(text):
@@ -99,5 +99,5 @@ def skip_log_lines(lines: Iterable[tuple[int, str]], profile: DeviceProfile) -> 
 
 
 def only_blank_or_above(lines: Iterable[str], profile: DeviceProfile) -> bool:
-    """Whether these lines are no output: blank, or the line above a prompt."""
+    """Return whether these lines are not output: blank, or the line above a prompt."""
     return all(not line.strip() or profile.is_above(line.rstrip()) for line in lines)

@@ -1,4 +1,4 @@
-"""Pager handling: whether the device has erased the pager that was answered.
+"""Pager handling: detects whether the device has erased an answered pager.
 
 The patterns and keys of a platform are in `platforms/device_profile.py`. `output_end.py` recognises a pager at the end of the
 output; `runs/prompt_strategy.py` (exec) and `device_cli.py` (commands of ptyctl) press the key, and `core/renderer.py` removes
@@ -12,7 +12,7 @@ import re
 from ptyctl.core.control_sequences import strip_sequences
 from ptyctl.session.io.terminal_state import TerminalState
 
-#: Limit of the bytes with which a device erases a pager.
+#: Largest number of bytes with which a device erases a pager.
 _ERASER_BYTES = 4096
 _PRINTED = re.compile(rb"[^\x00-\x20\x7f]")
 

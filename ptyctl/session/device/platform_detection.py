@@ -16,7 +16,7 @@ _MAX_COMMANDS = 2
 
 
 async def load_platform(platforms: Platforms, name: str) -> Platform:
-    """The platform of this name. Its file is read in a thread: RE2 takes up to 40 ms for the patterns.
+    """Return the platform of this name. The file is loaded in a thread: compiling its patterns takes up to 40 ms.
 
     Raises:
         PtyctlError: as `Platforms.get`.
@@ -25,12 +25,12 @@ async def load_platform(platforms: Platforms, name: str) -> Platform:
 
 
 def detect_by_banner(terminal: TerminalState, platforms: Platforms) -> DetectedFamily:
-    """The family that the output so far suggests."""
+    """Detect the family by the output so far."""
     return _with_banner(terminal, platforms).result()
 
 
 def any_platform(platforms: Platforms) -> Platform:
-    """The platform of an unknown device whose login may ask what the login of any family asks."""
+    """Return a platform for an unknown device, with the login questions of all families."""
     common, logins = platforms.get(COMMON), [platform.login for platform in platforms.all().values()]
     update = {
         "wake": tuple(pattern for login in logins for pattern in login.wake),
@@ -57,7 +57,7 @@ async def detect(terminal: TerminalState, platforms: Platforms, cli: DeviceCli) 
 
 
 def format_detected(detected: DetectedFamily) -> str:
-    """The family, its certainty, and the reasons."""
+    """Return a message with the family, its certainty and the reasons."""
     if detected.family is None:
         return "platform auto: no sign of a family was found, generic is used; name the platform if you know it"
     found = f"{detected.family}, {detected.certainty:.0%} sure ({'; '.join(detected.why)})"

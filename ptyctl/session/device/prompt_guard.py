@@ -26,7 +26,7 @@ Reason = Literal["pager", "question", "continuation", "half_typed", "editor", "n
 
 #: How long the far end may take to delete a half-typed line, and a shell to show its next prompt (seconds).
 CLEAR_WAIT_S = 2.0
-#: How long a shell may be at work before it reads its prompt's line: its prompt may be slow, or the machine busy (seconds).
+#: How long a shell may take before it reads the line at its prompt, with a slow prompt or a busy machine (seconds).
 SLOW_PROMPT_WAIT_S = 10.0
 #: How long the far end may take to begin to answer a line (seconds).
 ANSWER_WAIT_S = 0.5
@@ -34,15 +34,15 @@ ANSWER_WAIT_S = 0.5
 _SECOND_INTERRUPT_S = 0.4
 #: How often to check whether a shell on this machine has read its input (seconds).
 _POLL_S = 0.01
-#: How long the kernel may take to hand input over to a terminal, on a busy machine (seconds).
+#: How long the kernel may take to deliver input to a terminal on a busy machine (seconds).
 _DELIVERY_S = 0.02
-#: The most texts that zsh puts into the line after each other (`print -z`), before a command.
+#: Limit of the texts that zsh puts into the line one after another (`print -z`) and that are cleared before a command.
 _MAX_LINES_PUT_ASIDE = 16
 #: Status of a shell after Ctrl-C in its line: 128 + SIGINT.
 _INTERRUPTED_STATUS = 130
 #: Size of the output that is searched for a request for text.
 _TEXT_BYTES = 4096
-#: Size of the output that is searched for a prompt behind which only log lines follow, which takes 8 ms.
+#: Size of the output that is searched for a prompt followed by log lines only, which takes 8 ms (bytes).
 _LOG_BYTES = 16 * 1024
 
 _TEXT_OF_SHELL_CLEARED = "text{} that the shell had put into the line was cleared before the next command"
@@ -68,7 +68,7 @@ class PromptGuard:
     # Devices and unknown programs
 
     async def wait_for_answer(self) -> None:
-        """Wait until the far end has answered the line that a user entered last: until then an old prompt is shown."""
+        """Wait until the far end has answered the last line that a user entered; until then the previous prompt is shown."""
         if self._typed.entered_raw >= 0:
             await self.answer_received()
             if self._typed.empty:
@@ -76,31 +76,31 @@ class PromptGuard:
 
     @property
     def follows_users_line(self) -> bool:
-        """Whether no prompt was shown since a user entered a line, which may have led to a question of any form.
+        """Whether no prompt was shown since a user entered a line, so that a question of any form may be shown.
 
-        Ctrl-C ends such a question. A prompt that only log lines follow counts.
+        Ctrl-C ends such a question. A prompt that is followed by log lines only counts as a prompt.
         """
         entered_raw = self._typed.entered_raw
         return entered_raw >= 0 and not self._typed.interrupted and not self._prompt_hidden_since(entered_raw)
 
     def _prompt_hidden_since(self, raw: int) -> bool:
-        """Whether a prompt was shown since this raw offset, and has only log lines behind it."""
+        """Return whether a prompt that is followed by log lines only was shown since this raw offset."""
         begin = max(raw, self._stream.raw_size - _LOG_BYTES)
         lines = rendered(self._stream, begin, self._stream.raw_size).split("\n")
         buried = find_buried_prompt(lines, self._profile)
         if buried is not None and self._terminal.of_known_host(lines[buried.line]):
-            return buried.line > 0  # the first line is the one that the user has entered, or is not whole
+            return buried.line > 0  # the first line is the one that the user entered, or is incomplete
         found = skip_log_lines(reversed(list(enumerate(lines))), self._profile)
         return found is not None and found[0] > 0 and found[2] and found[1] == self._terminal.learned_prompt
 
     def refuse_users_question(self) -> None:
-        """Raise BUSY where a line of a user may have led to a question; an Enter or a command would answer it."""
+        """Raise BUSY if a user's line may have led to a question, which an Enter or a command would answer."""
         if self.follows_users_line:
             self.refuse_other()
             raise self.refusal("question" if self._profile.may_ask(self._terminal.last_line()) else "no_prompt")
 
     async def answer_received(self) -> None:
-        """Wait until output with a line feed has followed the line that a user entered last: at least its echo."""
+        """Wait until output with a line feed, at least the echo, has followed the last line that a user entered."""
         typed, stream = self._typed, self._stream
         if typed.entered_raw >= 0:
             await self._wait_until(
@@ -109,7 +109,7 @@ class PromptGuard:
 
     @property
     def typed_ahead(self) -> bool:
-        """Whether text was typed before the answer to the line that a user entered last."""
+        """Whether text was typed before the answer to the last line that a user entered."""
         typed, prompt = self._typed, self._terminal.prompt
         if typed.empty or typed.entered_raw < 0:
             return False
@@ -121,11 +121,11 @@ class PromptGuard:
     async def clear_typed_ahead(self, deadline: float) -> None:
         """Wait for the prompt, and clear the text that was typed before it.
 
-        Before that the far end's terminal may take the key itself, and it does not delete what it got while a line editor read.
-        At the prompt the line editor takes the key, after the text.
+        Before the prompt, the far end's terminal driver may process the key, which does not delete text that a line editor has
+        read. At the prompt the line editor reads the text and then the key.
 
         Raises:
-            PtyctlError: BUSY if no prompt is shown before the deadline, or if text is left.
+            PtyctlError: BUSY if no prompt is shown before the deadline, or if text remains.
         """
         stream, terminal, typed = self._stream, self._terminal, self._typed
         entered_raw, learned = typed.entered_raw, terminal.learned_prompt or ""
@@ -161,10 +161,10 @@ class PromptGuard:
         self._cleared(0 if read_by_program else typed.characters, _name(typed.owners))
 
     async def clear_device_line(self) -> bool:
-        """Clear the text behind a device's prompt, of any user; return whether there was any.
+        """Clear the text of any user after a device's prompt. Return whether there was any.
 
         Raises:
-            PtyctlError: BUSY if text is left, or if it was typed at something else than a prompt.
+            PtyctlError: BUSY if text remains, or if it was not typed at a prompt.
         """
         typed, prompt, stream = self._typed, self._terminal.prompt, self._stream
         if typed.empty:
@@ -200,7 +200,7 @@ class PromptGuard:
         self._refuse_at("pager", "question", "editor", "continuation")
 
     def refuse_full_screen(self) -> None:
-        """Raise BUSY in a full-screen program, whatever its last line shows.
+        """Raise BUSY in a full-screen program or a pager.
 
         Raises:
             PtyctlError: BUSY.
@@ -208,7 +208,7 @@ class PromptGuard:
         self._refuse_at("pager", "editor")
 
     def refuse_password(self) -> None:
-        """Raise BUSY where a program asks for a secret, which must not be recorded as a command.
+        """Raise BUSY if a program asks for a secret: a command that answers it would be recorded.
 
         Raises:
             PtyctlError: BUSY.
@@ -222,11 +222,11 @@ class PromptGuard:
         return self._profile.asks_password(line) or (self._profile.may_ask(line) and terminal.program_hides_input())
 
     async def wait_for_prompt_after_question(self) -> None:
-        """Wait until the prompt follows the question of a command that has ended: its answer has no echo, so no line end."""
+        """Wait for the prompt after the question of an ended command. An answer without echo has no line end either."""
         await self._wait_until(lambda: not self.shows_password_question(), CLEAR_WAIT_S)
 
     def refusal(self, reason: Reason) -> PtyctlError:
-        """Return the error for this reason; for a pager and a question with the line that shows it."""
+        """Return the error for this reason, with the current line for a pager or a question."""
         why, hint = _REFUSALS[reason]
         line = self._terminal.last_line().strip()
         shown = f": {line[-80:]!r}" if line and reason in ("pager", "question") else ""
@@ -237,18 +237,18 @@ class PromptGuard:
     async def clear_shell_line(self, marked: Callable[[], bool], *, is_known: bool = False) -> None:
         """Bring a shell to an empty prompt: Ctrl-C leaves half-typed text, a search, vi command mode and a continuation prompt.
 
-        A new prompt, by its mark or on the screen, proves the effect. zsh may put the next text of a stack into the new line,
-        or a text of its hooks.
+        A new prompt, by its mark or on the screen, confirms the effect. zsh may put the next text of its buffer stack, or a
+        text of its hooks, into the new line.
 
         Args:
             marked: returns whether the shell sends marks.
-            is_known: whether the shell has reported the end of a run, so that only what users enter later can run in it.
+            is_known: whether the shell has reported the end of a run, so that only lines entered later can be running.
 
         Raises:
-            PtyctlError: BUSY if another program than the shell reads, or no new prompt is shown.
+            PtyctlError: BUSY if a program other than the shell reads, or no new prompt is shown.
         """
         if not await self._line_is_known(marked):
-            self._typed.fill(b"", self._stream.raw_size)  # Ctrl-C gives a new prompt, whose hooks report again
+            self._typed.fill(b"", self._stream.raw_size)  # Ctrl-C leads to a new prompt, and its hooks report again
         if self._typed.untouched:
             return
         for _ in range(_MAX_LINES_PUT_ASIDE):
@@ -260,7 +260,7 @@ class PromptGuard:
         raise self.refusal("half_typed")
 
     async def _leave_shell_line(self, marked: Callable[[], bool], is_known: bool) -> None:
-        """As `clear_shell_line`, but the shell may put other text into the new line. Raises PtyctlError BUSY."""
+        """Leave one line, after which the shell may put other text into the new line. Raises PtyctlError BUSY."""
         typed, stream, terminal = self._typed, self._stream, self._terminal
         if not await self.shell_has_read(marked):
             raise self.refusal("no_prompt" if typed.empty else "half_typed")
@@ -270,8 +270,8 @@ class PromptGuard:
                 lambda: BRACKETED_PASTE in stream.terminal_modes and bool(terminal.last_line()), SETTLE_S, ANSWER_S
             )
         else:
-            await self.answer_received()  # what was entered may still run: only a prompt ends it
-            if not typed.empty:  # for all echo and output: a prompt that follows Ctrl-C is a new one then
+            await self.answer_received()  # the entered line may still run: only a prompt ends it
+            if not typed.empty:  # for all echo and output, so that a prompt after Ctrl-C is a new one
                 await self._wait_until(lambda: stream.raw_size > typed.raw, ANSWER_WAIT_S, SETTLE_S)
         if not terminal.expects_prompt and not typed.empty:
             raise self.refusal("half_typed")  # without a terminal nothing can delete it
@@ -320,12 +320,12 @@ class PromptGuard:
                 typed.fill(prompt.line, stream.raw_size)
 
     async def clear_text_of_unmarked_zsh(self) -> None:
-        """Clear text that a zsh without marks has put into its line (`print -z`): the screen shows it behind the prompt.
+        """Clear text that a zsh without marks has put into its line (`print -z`): the screen shows it after the prompt.
 
         A row that does not begin with the learned prompt may be a new prompt: Ctrl-C there would change `$?`.
 
         Raises:
-            PtyctlError: BUSY if text is left.
+            PtyctlError: BUSY if text remains.
         """
         terminal, typed = self._terminal, self._typed
         for _ in range(_MAX_LINES_PUT_ASIDE):
@@ -350,10 +350,10 @@ class PromptGuard:
         raise self.refusal("half_typed")
 
     async def _wait_until_drawn(self) -> None:
-        """Wait until zsh has shown its prompt and the text behind it, which it may send in several pieces.
+        """Wait until zsh has shown its prompt and the text after it, which it may send in several pieces.
 
-        It turns bracketed paste on after the text, and waits for a key then. On another machine, and without bracketed paste,
-        neither is seen.
+        After the text, zsh turns bracketed paste on and waits for a key. On another machine the wait is not visible, and not
+        every zsh has bracketed paste.
         """
         stream, terminal = self._stream, self._terminal
         deadline = terminal.now() + (ANSWER_WAIT_S if terminal.input_is_read() is None else CLEAR_WAIT_S)
@@ -380,7 +380,7 @@ class PromptGuard:
         return without_right_prompt(line) if at_edge else line
 
     async def _line_is_known(self, marked: Callable[[], bool]) -> bool:
-        """Wait until zsh has reported what its hooks put into the line; without a report, an empty prompt has to be shown."""
+        """Wait until zsh has reported the text that its hooks put into the line. Return True also at an empty prompt."""
         stream = self._stream
         is_reported = await self._terminal.line_reported(SLOW_PROMPT_WAIT_S, lambda: stream.line_follows and marked())
         return is_reported or self._shows_empty_prompt()
@@ -392,14 +392,15 @@ class PromptGuard:
         return waits and bool(learned.strip()) and terminal.last_line() == learned
 
     def _refuse_typed_since(self, inputs: int) -> None:
-        """Raise BUSY if a user typed after `UnfinishedLine.inputs` had this value: the text may be in the new line."""
+        """Raise BUSY if `UnfinishedLine.inputs` has changed: text that a user typed meanwhile may be in the new line."""
         if self._typed.inputs != inputs:
             raise self.refusal("half_typed")
 
     def _may_continue(self, line: str) -> bool:
-        """Whether a line that was typed ahead may be an incomplete command: a line feed follows the last prompt mark.
+        """Return whether a line that was typed ahead may be an incomplete command: a line feed follows the last prompt mark.
 
-        The first row of a prompt of two rows ends so too, but then the last line is the learned prompt, or one line was typed.
+        A line feed also follows the first row of a prompt of two rows, but then the last line is the learned prompt, or only
+        one line was typed.
         """
         stream = self._stream
         if self._typed.lines < 2 or line == self._terminal.learned_prompt:
@@ -407,9 +408,9 @@ class PromptGuard:
         return b"\n" in stream.read_raw(stream.shell_returned_raw, stream.raw_size)
 
     async def _left_line(self, entered_raw: int) -> bool:
-        """Return whether a marked shell has left its line after a user's Ctrl-C. fish sends no mark for the prompt then.
+        """Return whether a shell with marks has left its line after a user's Ctrl-C. fish sends no mark for that prompt.
 
-        bash takes Ctrl-C after Escape for a part of a key of vi, keeps the line, and takes what follows for commands.
+        In vi mode bash reads Ctrl-C after Escape as a part of a key, keeps the line, and reads further input as vi commands.
         """
         program = self._terminal.foreground_program()
         if program is not None and shell_dialect(program[1]) == "fish":
@@ -417,7 +418,7 @@ class PromptGuard:
         return await self._wait_until(lambda: self._stream.shell_returned_raw >= entered_raw, _SECOND_INTERRUPT_S)
 
     def _at_shell_prompt(self, line: str) -> bool:
-        """Whether an unmarked shell shows its prompt. Unless its text is known, a line editor shows that it reads."""
+        """Return whether a shell without marks shows the learned prompt, a prompt of the profile or an active line editor."""
         prompt = self._terminal.prompt
         if not self._terminal.shell_may_read() or is_continuation(line, prompt.learned):
             return False
@@ -453,7 +454,7 @@ class PromptGuard:
     async def shell_has_read(self, marked: Callable[[], bool]) -> bool:
         """Wait until a shell on this machine has handled all input, and reads; return False if it stays at work.
 
-        Until then its output does not tell what it does with the last keys. Of another program nothing is known: True.
+        Until then the output does not show the effect of the last keys. Returns True for a program that cannot be observed.
         """
         terminal, stream = self._terminal, self._stream
         reads_since = terminal.now()
@@ -481,9 +482,9 @@ class PromptGuard:
         return program is not None and shell_dialect(program[1]) == "fish"
 
     async def _interrupt(self, marked: Callable[[], bool]) -> bool:
-        """Press Ctrl-C, twice if necessary; return whether the shell has answered with a prompt, and reads there.
+        """Press Ctrl-C, twice if necessary. Return whether the shell has answered with a prompt, and reads its line.
 
-        bash takes the first one after Escape in vi mode for a part of a key, and zsh only closes a search with it.
+        bash in vi mode reads the first Ctrl-C after Escape as a part of a key; in zsh it only closes a search.
         """
         gate, terminal = self._terminal.gate, self._terminal
         if self._typed.pasting and self._is_fish():  # it ignores Ctrl-C within a paste
@@ -500,10 +501,10 @@ class PromptGuard:
         return False
 
     def _answer_to_interrupt(self, marked: Callable[[], bool], *, is_last: bool) -> Callable[[], bool]:
-        """Return a condition: the shell has answered a Ctrl-C that is pressed now with a prompt.
+        """Return a condition that holds once the shell has answered the next Ctrl-C with a prompt.
 
-        bash and zsh send the mark of that prompt. Nothing else proves it: they may show the keys before it late. fish sends no
-        mark for it, and shows nothing at an empty line; it may only close a search with the first one.
+        bash and zsh send the mark of that prompt, which is the only proof: earlier keys may be echoed late. fish sends no mark,
+        and shows nothing at an empty line; its first Ctrl-C may only close a search.
         """
         stream, terminal = self._stream, self._terminal
         prompts, line_feeds, wakeups = stream.prompts.count, stream.line_feeds, terminal.wakeups()
@@ -527,9 +528,9 @@ class PromptGuard:
         return answered
 
     async def _wait_for_shell(self, holds: Callable[[], bool], wait_s: float, marked: Callable[[], bool]) -> bool:
-        """Wait until a condition holds; beyond `wait_s` as long as the shell is at work.
+        """Wait until a condition holds; beyond `wait_s` while the shell works, at most SLOW_PROMPT_WAIT_S.
 
-        Another Ctrl-C would interrupt the functions of the prompt that answers this one.
+        Another Ctrl-C would interrupt the prompt functions of a shell that is answering the first one.
         """
         stream, terminal, begin, line_feeds = self._stream, self._terminal, self._terminal.now(), self._stream.line_feeds
         while stream.ended is None:
@@ -543,7 +544,7 @@ class PromptGuard:
             await stream.wait(terminal.now() + _POLL_S)
         return False
 
-    # Both
+    # All programs
 
     def _refuse_at(self, *reasons: Reason) -> None:
         line, learned = self._terminal.last_line(), self._terminal.learned_prompt
@@ -562,14 +563,14 @@ class PromptGuard:
         return is_continuation(line, self._terminal.learned_prompt) or self._text_requested()
 
     def _in_full_screen_program(self) -> bool:
-        """Whether the alternate screen is shown; not by a shell in the foreground, whose program was killed on it."""
+        """Return whether a program shows the alternate screen. A killed program may have left a shell there."""
         if ALTERNATE_SCREENS.isdisjoint(self._stream.terminal_modes):
             return False
         program = self._terminal.foreground_program()
         return program is None or shell_dialect(program[1]) is None
 
     def _text_requested(self) -> bool:
-        """Whether the device reads the lines of a text: its request was shown, and neither its end nor a prompt since."""
+        """Return whether the device reads a text: its request was shown, and neither the terminator nor a prompt since."""
         profile, stream = self._profile, self._stream
         if not profile.free_text:
             return False
@@ -584,25 +585,24 @@ class PromptGuard:
         return terminator is not None
 
     def _prompt_since(self, raw: int) -> bool:
-        """Whether a prompt alone in its line, which log lines follow, was shown since this raw offset."""
+        """Return whether a prompt without text after it was shown since this raw offset."""
         lines = rendered(self._stream, raw, self._stream.raw_size).split("\n")
         return any(self._terminal.is_prompt(line, self._profile) for line in lines)
 
     async def _press_silently(self) -> None:
-        """Press the key that clears the line, where none is expected: it has no effect on an empty line."""
+        """Press the key that clears the line, which is probably empty already, and expect no reaction."""
         key = self._profile.clear_line
         if ETX.decode() not in key:
             await self._terminal.gate.write(key.encode(), SYSTEM)
         self._typed.clear()
 
     async def _clear_text(self, text: str, line: str) -> bool:
-        """Press the key that clears the line, and verify that `text` at the end of `line` is gone.
+        """Press the key that clears the line, and verify that `text` at the end of `line` was deleted.
 
-        If log lines have pushed typed text away, only a reaction of the device proves that it was deleted. The same holds for
-        text that is not echoed yet.
+        If log lines follow the typed text, or its echo is missing, only a reaction of the device proves the deletion.
 
         Raises:
-            PtyctlError: BUSY if the text is not gone.
+            PtyctlError: BUSY if the text remains.
         """
         stream, terminal, begin = self._stream, self._terminal, self._stream.raw_size
         prompt, hidden = line[: len(line) - len(text)].rstrip(), not text and self._typed.characters > 0
@@ -643,6 +643,6 @@ class PromptGuard:
 
 
 def _name(owners: Sequence[Owner | None]) -> str:
-    """Return the names of the users who typed, for the caller whose command follows."""
+    """Return the names of the users that typed, in the form for the current caller."""
     caller = lock_owner(None)
     return " and ".join(owner.describe(caller) for owner in owners if owner is not None) or "an unknown user"

@@ -1,8 +1,7 @@
-"""Waits for the prompt of a terminal where no command was typed.
+"""Waits for the prompt of a terminal in which an unknown program runs and no command was typed.
 
-Any program may run there: a line that Enter shows again counts as a prompt, and so does any line in which a line editor reads.
-`DeviceCli` requests the prompt of a known device with Enter too, by other rules: only the platform's prompts count, pages are
-read or left, and log lines may follow the prompt.
+A line that is repeated after Enter counts as a prompt, and so does a line in which a line editor reads. `DeviceCli` has other
+rules for a known device: only the platform's prompts count, pagers are answered or quit, and log lines may follow the prompt.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from ptyctl.session.io.terminal_state import SETTLE_S, TerminalState
 from .exchange import OTHER_HOST_SETTLE_S
 from .prompt_guard import PromptGuard
 
-#: How long a shell or a device may take to show its first prompt.
+#: How long a shell or a device may take to show its first prompt (seconds).
 FIRST_PROMPT_WAIT_S = 5.0
-#: A terminal that has been silent this long gets one Enter, which shows its prompt again within `_REPLY_S`.
+#: Silence after which Enter is pressed, so that the prompt is shown again within `_REPLY_S` (seconds).
 _IDLE_REQUEST_AFTER_S = 0.5
 _REPLY_S = 5.0
 
@@ -26,15 +25,17 @@ _REPLY_S = 5.0
 async def wait_for_prompt(
     terminal: TerminalState, profile: DeviceProfile, deadline: float, writer: Writer | None, quiet_s: float = inf
 ) -> bool:
-    """Wait until the output ends in a prompt, and learn it. A silent terminal gets one Enter from `writer`, if there is one.
+    """Wait until the output ends in a prompt, and learn it. In a silent terminal `writer`, if given, presses Enter once.
 
-    A line that an Enter shows again is a prompt, whatever it looks like. Text behind the prompt is cleared.
+    A line that is repeated after Enter counts as a prompt. Text after the prompt is cleared. Enter is not pressed after a line
+    of a user, which may have led to a question of any form.
 
-    False if none was shown before the deadline, or within `quiet_s` after other output, or at a question (a login, a
-    confirmation), which is left alone. No Enter is typed behind a line of a user, which may have led to a question of any form.
+    Returns:
+        False if no prompt was shown before the deadline or within `quiet_s` (seconds) after other output, and at a question
+        (a login, a confirmation), which is not answered.
 
     Raises:
-        PtyctlError: BUSY if text was typed that cannot be cleared; before Enter also at a pager or a full-screen program.
+        PtyctlError: BUSY if typed text cannot be cleared; before Enter also at a pager or in a full-screen program.
     """
     stream, requested, guard = terminal.stream, False, PromptGuard(terminal, profile)
     line_before, line_feeds = "", stream.line_feeds

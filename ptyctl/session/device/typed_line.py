@@ -1,4 +1,4 @@
-"""One line typed at a device, followed from its echo over pagers and log lines to the next prompt."""
+"""The output of one line typed at a device: its echo, pagers and log lines, up to the next prompt."""
 
 from __future__ import annotations
 
@@ -15,22 +15,25 @@ from .exchange import may_rename, text_behind_prompt
 from .output_end import only_blank_or_above, skip_log_lines
 from .pager import AnsweredPager
 
-#: Limit of the echo of a line.
+#: Largest size of the echo of a line.
 _ECHO_BYTES = 256 * 1024
 #: How a line editor erases the prompt before it prints a log line.
 _ERASED = re.compile(rb"\r\x1b\[0?[JK]")
-#: A prompt directly below the echo is within this many bytes.
+#: Largest distance of a prompt directly below the echo.
 _ANSWER_BYTES = 4096
-#: The request for text is in this many bytes at the end of the output.
+#: Size of the end of the output in which a request for text is searched.
 _REQUEST_BYTES = 512
 
 
 class TypedLine:
-    """Create it at the prompt, before the line is typed. `raw` and `typed_at` are the raw offset and the time of that moment.
+    """A line that is typed at a device. The object is created at the prompt, before the line is typed.
 
-    `output` and `spool_output` are the raw and spool offsets behind the echo, None until the echo is complete.
-    `pager` is the pager that was answered last. `prompt_looked_for`: nothing was received since `find_buried_prompt` was
-    called. `renames`: the line may change the host name in the prompt.
+    Attributes:
+        raw, typed_at: the raw offset and the time (loop's clock) before the line was typed.
+        output, spool_output: the raw and spool offsets after the echo; None until the echo is complete.
+        pager: the pager that was answered last.
+        prompt_looked_for: whether nothing was received since the last call of `find_buried_prompt`.
+        renames: whether the line may change the host name in the prompt.
     """
 
     def __init__(self, terminal: TerminalState, profile: DeviceProfile, line: str, *, only_line: bool) -> None:
@@ -51,15 +54,15 @@ class TypedLine:
         self._end_mark: int | None = None
         #: The lines before this raw offset were examined for erased prompts.
         self._followed = 0
-        #: Where the prompt that only log lines follow was shown first, and its text.
+        #: Raw offset at which a prompt followed by log lines only was first shown, and its text.
         self._erased_prompt: tuple[int, str] | None = None
 
     def end_mark_received(self, raw: int) -> None:
-        """A shell has sent the mark that ends the line's command, at this raw offset."""
+        """Record the raw offset of the mark with which a shell ends the line's command."""
         self._end_mark = raw
 
     def receive(self) -> bool:
-        """Look for the end of the echo; whether anything was received since the last call."""
+        """Examine received output for the end of the echo. Return whether anything was received since the last call."""
         stream = self._stream
         if self._received == stream.raw_size:
             return False
@@ -75,7 +78,7 @@ class TypedLine:
         stream = self._stream
         data = stream.read_raw(self.raw, min(self.raw + _ECHO_BYTES, stream.raw_size))
         echoed = data.startswith(self._line.encode())
-        log = 0 if echoed else self._log_size(data)  # log lines have pushed the prompt away while the line was typed
+        log = 0 if echoed else self._log_size(data)  # log lines may have interrupted the prompt while the line was typed
         size = echo_end(data[log:], "" if log else self._prompt, self._line, self._terminal.width())
         if size is None:
             return
@@ -92,7 +95,7 @@ class TypedLine:
         return size
 
     def possible_prompt(self, line: str) -> str:
-        """The part of the last line that may be the prompt.
+        """Return the part of the last line that may be the prompt.
 
         Output without a final newline may precede it, and text that a user types meanwhile may follow it.
         """
@@ -105,9 +108,9 @@ class TypedLine:
         return line[len(before) :]
 
     def prompt_follows_echo(self) -> bool:
-        """Whether the prompt is directly below the echo, with the device's name as before: the device had nothing to say.
+        """Return whether the prompt, with the same device name, is directly below the echo: the line had no output.
 
-        Never true if this is the only line: then any output may look so.
+        Always False if this is the only line, because its output may look like a prompt.
         """
         stream = self._stream
         if self._only_line or self.output is None or not self._prompt.strip() or stream.raw_size - self.output > _ANSWER_BYTES:
@@ -117,12 +120,12 @@ class TypedLine:
         return self._names_device(self._terminal.last_line()) and only_blank_or_above(lines, self._profile)
 
     def _names_device(self, line: str) -> bool:
-        """Whether the line begins with the device's name, as the prompt before did."""
+        """Return whether the line begins with the same device name as the previous prompt."""
         host = host_name(self._prompt)
         return host_name(line) == host if host else line.startswith(self._prompt)
 
     def output_end(self) -> int:
-        """The raw offset where the prompt at the end begins, including the line above that belongs to it."""
+        """Return the raw offset at which the last prompt begins, including the line above that belongs to it."""
         if self._end_mark is not None:
             return self._end_mark
         line, raw_line = self._terminal.last_line(), self._stream.last_raw_line()
@@ -137,13 +140,13 @@ class TypedLine:
         return self._with_line_above(end) if self._profile.above else end
 
     def _first_erased_prompt(self, prompt: str, end: int) -> int:
-        """Where this prompt was shown first, if the device has only erased it since for log lines, as readline does."""
+        """Return where this prompt was first shown if the device has only erased it for log lines since, as readline does."""
         self._follow_erased_prompts()
         erased = self._erased_prompt
         return erased[0] if erased is not None and erased[1] == prompt and self._followed == end else end
 
     def _follow_erased_prompts(self) -> None:
-        """Examine the received lines, each once: a flood of log lines may take any number of bytes."""
+        """Find erased prompts in the received lines. Each line is examined once, because a flood of log lines is unbounded."""
         stream = self._stream
         begin = self._followed = max(self._followed, self.output or 0)
         data = stream.read_raw(begin, stream.raw_size)
@@ -158,7 +161,7 @@ class TypedLine:
         self._followed = begin if len(rest) <= EXAMINED_LINE_BYTES else begin + len(rest)
 
     def _erased_prompt_at(self, line: bytes, begin: int) -> tuple[int, str] | None:
-        """Return the erased prompt, and where it was shown first, after a line that begins at a raw offset."""
+        """Return the erased prompt after a line that begins at a raw offset, and the offset at which it was first shown."""
         known, erased = self._erased_prompt, _ERASED.search(line)
         if (known is None and erased is None) or not self._profile.is_log_line(render_line(line.rstrip(b"\r"))):
             return None
@@ -176,9 +179,9 @@ class TypedLine:
         return above if text.strip() else blank  # devices print a blank line before it
 
     def find_buried_prompt(self) -> bool:
-        """Whether the device waits at a prompt behind which it printed only log lines.
+        """Return whether the device waits at a prompt that is followed by log lines only.
 
-        True only once: the answer to a single Enter decides.
+        Returns True only once for a line: the response to a single Enter decides.
         """
         self.prompt_looked_for = True
         if self._buried_prompt is None and self.output is not None:
@@ -200,12 +203,12 @@ class TypedLine:
         return begin if has_log and known else None
 
     def _only_log_between(self, prompt: int, end: int) -> bool:
-        """Whether only log lines follow a buried prompt, up to the one that was shown again."""
+        """Return whether only log lines are between a buried prompt and the repeated prompt at `end`."""
         lines = (text for begin, text in self._lines_back(end) if begin > prompt)
         return only_blank_or_above((text for text in lines if not self._profile.is_log_line(text)), self._profile)
 
     def _lines_back(self, end: int) -> Iterator[tuple[int, str]]:
-        """The lines of the output before a raw offset, last first: where each begins, and its text."""
+        """Yield the lines of the output before a raw offset, last first: raw offset of the line, and its text."""
         begin = max(self.output or self.raw, end - _ECHO_BYTES)
         data = self._stream.read_raw(begin, end)
         if data.endswith(b"\n"):
@@ -220,9 +223,9 @@ class TypedLine:
 
 
 class FreeText:
-    """Text that a device reads line by line without a prompt between, until its terminator is typed: a banner, a certificate.
+    """A text that a device reads line by line, without prompts, until a terminator is typed: a banner, a certificate.
 
-    `request` is the line with which the device asked for text; None while it reads commands.
+    `request` is the line with which the device requested the text; None while it reads commands.
     """
 
     def __init__(self, terminal: TerminalState, profile: DeviceProfile) -> None:
@@ -231,7 +234,7 @@ class FreeText:
         self.request: str | None = None
 
     def type(self, line: str) -> None:
-        """A line is typed now. A terminator of one character ends the text anywhere in a line, a word only on its own line."""
+        """Record a typed line. A terminator of one character ends the text anywhere in a line, a longer one as a whole line."""
         if self._terminator in line if len(self._terminator) == 1 else line.strip() == self._terminator:
             self.end()
 
@@ -239,11 +242,11 @@ class FreeText:
         self._terminator, self.request = "", None
 
     def next_line_expected(self, typed: TypedLine) -> bool:
-        """Whether the device reads the next line of the text: the last one's echo is complete, and nothing follows it."""
+        """Return whether the device reads the next line of the text: an empty line follows the complete echo."""
         return self.request is not None and self._at_empty_line(typed)
 
     def find_request(self, typed: TypedLine) -> bool:
-        """Whether the device reads text: the line above the empty one with the cursor may ask for it."""
+        """Return whether the device reads text, because the line above the empty cursor line requests it."""
         if self.request is None and self._at_empty_line(typed):
             stream = self._stream
             data = stream.read_raw(max(typed.output or 0, stream.raw_size - _REQUEST_BYTES), stream.raw_size)
