@@ -68,7 +68,7 @@ class Blocks:
         return list(self.iterate())
 
     def begun_since(self, block_id: str | None) -> Iterator[Block]:
-        """Iterate as `iterate` does over a block and those that began after it; over all for None, none if it is unknown."""
+        """Iterate over a block and the blocks that began after it. None iterates over all; an unknown id over none."""
         if block_id is None:
             return self.iterate()
         if block_id not in self._blocks:
@@ -77,11 +77,11 @@ class Blocks:
         return map(self._block, (block_id, *reversed(later)))
 
     def iterate(self) -> Iterator[Block]:
-        """Return an iterator over all blocks as they are now. It parses an older one, in about 10 us, when it gets there."""
+        """Return an iterator over the current blocks. An older block is parsed when it is reached, in about 10 µs."""
         return map(self._parse, list(self._blocks.values()))
 
     def changed_since(self, cursor: int) -> Iterator[Block]:
-        """Yield the blocks with a row at or after a cursor, the last changed one first. Blocks may change meanwhile."""
+        """Yield the blocks with a row at or after a cursor, last changed first. Blocks may change during the iteration."""
         seen = set[str]()
         for at in range(len(self._rows) - 1, cursor - 1, -1):
             if (block_id := self._rows[at]) not in seen and block_id in self._blocks:
@@ -102,7 +102,7 @@ class Blocks:
         return None
 
     def get(self, block_id: str) -> Block | None:
-        """Return the block with this id, also that of a run which waits for an approval."""
+        """Return the block with this id, including the block of a run that waits for an approval."""
         return self._block(block_id) if block_id in self._blocks else self._held.get(block_id)
 
     async def since(self, cursor: int, limit: int) -> tuple[list[Block], int]:
@@ -136,7 +136,7 @@ class Blocks:
         return blocks[::-1]
 
     def discard(self, run: Run) -> BlockRow:
-        """Record a run whose command was refused: nothing was typed. Return its row."""
+        """Add the block of a run whose command was refused and not typed. Return its row."""
         self.begin(run)
         return self.end(run, _refusal(run))
 
@@ -190,7 +190,7 @@ class Blocks:
         }
         row = self._store({**row, **ended})
         if status == "cancelled" or refused is not None:
-            self.latest()  # drops it, if it is the last one, before there are many
+            self.latest()  # drops the block if it is the last one, before many accumulate
         self.flush()
         return row
 
@@ -211,7 +211,7 @@ class Blocks:
             write_outputs(wanted, self._stream.raw_path, kept)
 
     def flush(self) -> None:
-        """Write the waiting rows; those of marks that arrived together are written together, after the last of them."""
+        """Write the buffered rows. Rows of marks that arrive together are written at once, after the last mark."""
         if self._stream.handling_marks:
             return
         for row in self._unwritten:

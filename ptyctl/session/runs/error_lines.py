@@ -14,7 +14,7 @@ from ptyctl.session.io.pattern_search import search_with
 from .run import Run
 from .run_output import OutputRenderer
 
-#: Size of the text of a long output that is searched at a time.
+#: Size of the pieces in which a long output is searched.
 _PIECE_CHARACTERS = 1024 * 1024
 #: Limits of the error lines in a block: their number, and the characters of each.
 _KEPT_LINES = 5
@@ -31,7 +31,7 @@ async def error_lines(stream: OutputStream, profile: DeviceProfile, text: str) -
     if not profile.errors or len(data) <= profile.errors_at_once:
         found = _matches_at_once(data, profile)
     else:
-        await asyncio.sleep(0)  # from here on in a task, which waiting for a thread needs
+        await asyncio.sleep(0)  # continues in a task, which is required to wait for a thread
         found = await search_with(stream.search_turn, AnyPattern(profile.errors), LOOP_STEPS + 1, partial(_matches, data))
     return list(dict.fromkeys(line for _, line in sorted(found) if line))
 
@@ -52,7 +52,7 @@ async def error_lines_between(stream: OutputStream, profile: DeviceProfile, begi
 def kept_error_lines(stream: OutputStream, run: Run, spool_end: int) -> list[str]:
     """Return the first error lines of a run on a device, for its block.
 
-    The search does not delay the end of the run: of a long output, it is limited to head and tail.
+    Of a long output only head and tail are searched, so that the search does not delay the end of the run.
     """
     if not run.on_device or run.spool_begin is None:
         return []

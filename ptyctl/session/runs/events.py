@@ -1,4 +1,4 @@
-"""events.jsonl, and the same events as a stream in the process: the start, output and end of blocks, and session changes."""
+"""Events of a session, in memory and in events.jsonl: the start, output and end of blocks, and session changes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Events:
 
         Args:
             signal: notified of each event.
-            position: what an earlier process has published.
+            position: the last event that an earlier process published.
             max_bytes: largest size of events.jsonl.
         """
         self._ids = {"conversation_id": conversation_id, "session_id": session_id}
@@ -73,13 +73,13 @@ class Events:
         return self._count
 
     def since(self, cursor: int) -> tuple[list[dict[str, Any]], int]:
-        """Return the events in memory from a number on, and the number after them."""
+        """Return the events in memory with this number or a later one, and the number of the next event."""
         first = self._count - len(self._kept)
         events = [self._with_text(*kept) for number, kept in enumerate(self._kept, first) if number >= cursor]
         return events, self._count
 
     def begin(self, block: BlockRow, run: Run | None = None) -> None:
-        """Publish the start of a block. `run` reports where its output begins; without a run the block does."""
+        """Publish the start of a block. The offset of its output comes from `run`, or from the block without a run."""
         self._publish_delta()
         self._block, self._run, self._raw, self._spool = block, run, block["raw_begin"], block["spool_begin"]
         self._publish_block("agent_block_begin", block)
@@ -93,9 +93,9 @@ class Events:
         self._publish_block("agent_block_end", block)
 
     async def catch_up(self, blocks: Iterable[Block]) -> None:
-        """Publish what a killed server did not: each block that was typed has exactly one begin and one end, as in its rows.
+        """Publish the events that a killed server did not: each typed block has exactly one begin and one end event.
 
-        `blocks`: the last block in the log, and those after it. If this is cancelled, the next server publishes the rest.
+        `blocks`: the last block in the log, and the blocks after it. If cancelled, the next server publishes the rest.
         """
         position, time_slice = self._position, TimeSlice()
         for block in blocks:
@@ -115,11 +115,11 @@ class Events:
         self.flush()
 
     def note(self, kind: str, **fields: Any) -> None:
-        """Publish another event of the session: a reset, a reconnect, a taken lock."""
+        """Publish an event that belongs to no block, such as a reset, a reconnect or a take-over of the lock."""
         self._publish({"type": kind, **self._ids, **fields})
 
     def flush(self) -> None:
-        """Write the waiting rows."""
+        """Write the buffered rows."""
         self._append_rows()
         self._file.flush()
 
@@ -148,7 +148,7 @@ class Events:
         self.flush()
 
     def _publish_delta(self, raw_to: int | None = None, spool_to: int | None = None) -> None:
-        """Publish the output since the last delta, up to the block's end if that is known."""
+        """Publish the output since the last delta, up to the given offsets or the end of the output."""
         if self._block is None:
             return
         raw = self._stream.raw_size if raw_to is None else raw_to
@@ -173,7 +173,7 @@ class Events:
         self._publish({"type": kind, **self._ids, "block": fields})
 
     def _publish(self, event: dict[str, Any], text: range = range(0)) -> None:
-        """Publish an event now; it is written later, and after a crash it is restored from the blocks' rows."""
+        """Publish an event now and write it later. After a crash it is restored from the rows of the blocks."""
         self._unwritten.append(event)
         self._kept.append((event, text))
         self._count += 1
@@ -182,7 +182,7 @@ class Events:
         self._signal.notify()
 
     def _with_text(self, event: dict[str, Any], text: range) -> dict[str, Any]:
-        """Return an event as readers get it."""
+        """Return an event with the text of its delta."""
         if event["type"] != "agent_block_delta":
             return event
         return {**event, "delta": self._stream.read(text.start, text.stop).decode("utf-8", "replace")}

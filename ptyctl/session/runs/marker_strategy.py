@@ -15,7 +15,7 @@ from ptyctl.session.io.terminal_state import SETTLE_S, TerminalState
 from .run import Run
 from .strategy import ShellStrategy, finish_run, type_for_run
 
-#: The end mark in ASCII form is searched for in this many bytes at the end of the raw output.
+#: Size of the end of the raw output in which the ASCII end mark is searched for (bytes).
 _TAIL_BYTES = 128 * 1024
 _NOT_RUN = "the command was not run: functions in the shell replace the builtin eval and the builtins that could call it"
 
@@ -89,7 +89,7 @@ class MarkerStrategy(ShellStrategy):
             )
 
     def _outer_mark_received(self, run: Run, placed: PlacedMark) -> None:
-        """The outer shell sends a mark: the nested one, to which the command was typed, has ended."""
+        """Handle a mark of the outer shell: the nested shell, in which the command was typed, has ended."""
         if placed.mark.kind == "end":
             self._outer_end = placed
         elif placed.mark.kind == "prompt":
@@ -102,8 +102,8 @@ class MarkerStrategy(ShellStrategy):
     def _prompt_without_mark(self, run: Run, quiet_s: float) -> bool:
         """Return whether the prompt ends the run without a mark.
 
-        After an interrupt a shell drops the rest of the line with the second mark (bash, dash, zsh). The same happens when a
-        command dies by a SIGINT from elsewhere, and a nested shell cannot send marks.
+        After an interrupt a shell drops the rest of the line with the second mark (bash, dash, zsh). A command that another
+        SIGINT ends has the same effect, and a nested shell sends no marks.
         """
         if not run.interrupted:
             return self._at_unmarked_prompt(run, quiet_s, begun=True)
@@ -113,7 +113,7 @@ class MarkerStrategy(ShellStrategy):
 
 
 def refuse_run(terminal: TerminalState, run: Run) -> None:
-    """End a run with an end mark in place of its begin mark: the shell could not evaluate the command."""
+    """End a run whose end mark arrived in place of its begin mark: the shell could not evaluate the command."""
     error = PtyctlError(ErrorCode.UNSUPPORTED, _NOT_RUN, hint="remove one of these functions: unset -f eval")
     run.output_began_with_echo()
     finish_run(terminal, run, "cancelled", failure=error, cancel_reason=error.message)

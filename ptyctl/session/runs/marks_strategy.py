@@ -17,7 +17,7 @@ NO_MARKS = "a shell without marks is in front (su, sudo, exec, or its prompt's c
 
 
 class MarksStrategy(ShellStrategy):
-    """Types the command, as it is or in an eval, and waits for the marks.
+    """Types the command unchanged or in an eval, and waits for the marks.
 
     Attributes:
         marks_lost: whether a prompt ended the run without a mark.
@@ -30,7 +30,7 @@ class MarksStrategy(ShellStrategy):
         self._end: PlacedMark | None = None
 
     def attach(self) -> None:
-        """The command was typed elsewhere: by a person at the prompt, or by an earlier process."""
+        """Attach to a command that a person typed at the prompt, or that an earlier process typed."""
         self._line_editor = True
 
     async def type(self, run: Run, writer: Writer) -> None:
@@ -61,9 +61,9 @@ class MarksStrategy(ShellStrategy):
             self._schedule_check(run, quiet_s)
 
     def mark_received(self, run: Run, placed: PlacedMark) -> None:
-        """Record begin and end; the prompt ends the run, also without these.
+        """Record the begin and end marks; the prompt mark ends the run, also without them.
 
-        If the run ended at its end mark, the prompt that follows could be taken for the prompt of the next run.
+        The run does not end at its end mark, because the prompt that follows could be taken for the prompt of the next run.
         """
         if not run.sent or placed.mark.nonce == self._marker.nonce:
             return

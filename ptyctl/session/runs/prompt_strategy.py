@@ -1,4 +1,4 @@
-"""The end of a command on a device: the prompt, or silence if there is none. Lines are typed one after another."""
+"""Completion by the prompt of a device, or by silence without a prompt. Types the lines of a command one by one."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from .error_lines import error_lines_between
 from .run import Question, Run
 from .strategy import CompletionStrategy, Typing, finish_run, type_for_run
 
-#: Without a known prompt, and without a time from the caller, this much silence ends the run: of a device, of a local program.
+#: Silence that ends a run on a device and in a local program without a known prompt or an idle time of the caller (seconds).
 DEFAULT_IDLE_S = 2.0
 LOCAL_IDLE_S = 1.0
-#: After this much silence a question is reported (`responses` were faster), and a prompt behind log lines is requested again.
+#: Silence after which a question is reported (`responses` answer sooner), and a prompt that log lines hide is requested again.
 QUIET_S = 0.5
-#: After this much silence text that only may be a question is reported.
+#: Silence after which text that may be a question is reported (seconds).
 UNSURE_S = 2.0
 
-#: What the output ends in. "text": the device reads the next line of a text; "quiet": nothing known; "maybe_question": the
-#: same, and no buried prompt was found.
+#: State of the end of the output. "text": the device reads the next line of a text. "quiet": no known end. "maybe_question":
+#: no known end, and no prompt that log lines hide.
 OutputState = Literal["prompt", "text", "pager", "quiet", "maybe_question"]
 
 
 class PromptStrategy(CompletionStrategy):
-    """Each line is answered by the prompt, or by silence; the lines of a text by their echo."""
+    """Types lines one by one. A line ends with the prompt or with silence, a line of a text with its echo."""
 
     def __init__(self, terminal: TerminalState, lines: list[str], idle_s: float | None) -> None:
-        """`idle_s` None: only the prompt ends a line."""
+        """Create the strategy. `idle_s`: silence that ends a line (seconds); with None only the prompt does."""
         super().__init__(terminal)
         self._lines = lines
         self._number = 0
@@ -84,7 +84,7 @@ class PromptStrategy(CompletionStrategy):
         return None
 
     def _take_in(self, run: Run) -> None:
-        """Bytes were received: a question is answered, and the output may begin."""
+        """Handle received bytes: output follows a question, and the output of the command may begin."""
         run.output_followed()
         typed = self._typed
         if typed.output is not None and typed.spool_output is not None and run.spool_begin is None:
@@ -92,7 +92,7 @@ class PromptStrategy(CompletionStrategy):
             self._stream.notify_waiters()  # for callers that wait for the output to begin
 
     def _act(self, run: Run, state: OutputState, line: str) -> Typing | None:
-        """What to type now that the state has settled."""
+        """Handle a state that has settled; return input that must be typed, if any."""
         terminal, typed = self._terminal, self._typed
         if state == "prompt":
             return self._end_line(run, line)
@@ -111,7 +111,7 @@ class PromptStrategy(CompletionStrategy):
         return self.check(run)
 
     def _end_line(self, run: Run, last_line: str) -> Typing | None:
-        """The prompt is shown again: type the next line, or end the run."""
+        """End a line whose prompt is shown: type the next line, or end the run."""
         typed = self._typed
         self._text.end()
         end, stream = typed.output_end(), self._terminal.stream
@@ -130,7 +130,7 @@ class PromptStrategy(CompletionStrategy):
     async def _continue(self, run: Run, request: ExecRequest, begin: int, end: int, ends: Callable[[], None]) -> None:
         """Record a line whose output has error messages. Type the next line, or end the run.
 
-        Lines behind a refused one may be meant for a mode that was not entered, so the caller chooses with `on_error`.
+        Lines after a refused one may be meant for a mode that was not entered, so the caller chooses with `on_error`.
         """
         errors = await error_lines_between(self._terminal.stream, run.profile, begin, end)
         if run.result is not None:
@@ -143,7 +143,7 @@ class PromptStrategy(CompletionStrategy):
             ends()
 
     def _state(self, run: Run, line: str) -> OutputState | None:
-        """None if there is nothing to do about it."""
+        """Return the state of the end of the output; None if it needs no action."""
         typed = self._typed
         if typed.output is not None:  # before that the cursor may be in the command's line, where a repaint shows the prompt
             end = classify_line(typed.possible_prompt(line), run.profile, self._terminal.learned_prompt)
@@ -166,7 +166,7 @@ class PromptStrategy(CompletionStrategy):
         return self._number < len(self._lines) and self._text.next_line_expected(self._typed)
 
     def _stay_s(self, run: Run, state: OutputState, line: str) -> float:
-        """How long the state must stay unchanged before it counts."""
+        """Return for how long a state must remain unchanged before it is handled (seconds)."""
         settle_s = run.profile.settle_s
         if state in ("quiet", "maybe_question"):
             return max(QUIET_S if state == "quiet" else UNSURE_S, settle_s)
@@ -178,12 +178,12 @@ class PromptStrategy(CompletionStrategy):
         stay_s = prompt_stay_s(self._terminal.prompt, prompt, settle_s, any_host=any_host)
         if not line.startswith(prompt):  # output precedes it, and may contain the prompt's text
             stay_s = max(stay_s, OTHER_HOST_SETTLE_S if run.profile.is_log_line(line) else SETTLE_S)
-        requested = settle_s > run.profile.family_settle_s  # longer than the family needs: the caller's wish is respected
+        requested = settle_s > run.profile.family_settle_s  # the caller set a longer time than the family needs
         return min(stay_s, ANSWER_S) if stay_s and not requested and typed.prompt_follows_echo() else stay_s
 
 
 def unanswered_line(run: Run) -> str | None:
-    """A description of the line, of several, that a device has not answered yet."""
+    """Describe the line of a run with several lines that the device has not answered yet; None if there is none."""
     lines = run.command.split("\n")
     if len(lines) < 2 or not run.line:
         return None

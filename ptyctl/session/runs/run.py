@@ -1,4 +1,4 @@
-"""A run: one command from its start to its end. It belongs to the session; calls only wait for it."""
+"""A run: one command from its start to its end. It belongs to the session, and continues if no call waits for it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ptyctl.platforms import DeviceProfile
 from ptyctl.session.io.gate import Review
 from ptyctl.session.io.signal import Signal
 
-#: The message about a run that has not begun to type.
+#: Message about a run whose command was not typed yet.
 UNTYPED = (
-    "nothing of the command was typed yet: the terminal, or its prompt, is waited for; wait for the run, or look at the screen"
+    "nothing of the command was typed yet: the run waits for the terminal or its prompt; wait for the run, or read the screen"
 )
 #: Exit codes of a command that SIGHUP, SIGINT or SIGKILL ended: 128 and the number of the signal.
 _SIGNAL_EXIT_CODES = (129, 130, 137)
@@ -32,13 +32,15 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run ended. Offsets are the ends of its output.
+    """How a run ended.
 
     Attributes:
-        output_end: the end in the spool that `raw_end` is in the raw output; `spool_end` is where the next reader continues.
-        prompt_after: the prompt at the end of the output, if it is part of it.
+        raw_end: end of the output (raw offset).
+        output_end: end of the output (spool offset).
+        spool_end: spool offset from which the next reader continues.
+        prompt_after: the prompt at the end of the output, if it is part of the output.
         error_hints: the first lines in which a device reports an error.
-        failure: the error that the callers get.
+        failure: the error for the callers of the run.
         cancel_reason: why it was cancelled.
     """
 
@@ -149,11 +151,11 @@ class Run:
     # Approval
 
     def hold(self) -> None:
-        """The command waits for an approval."""
+        """Record that the command waits for an approval."""
         self.state = next_run_state(self.state, "hold")
 
     def release(self, command: str, now: float) -> None:
-        """The command was approved, as it was or edited, and is started now."""
+        """Start a held run whose command was approved, perhaps in an edited form."""
         self.state = next_run_state(self.state, "release")
         if command != (self.command if self.submitted is None else self.submitted):
             self.command, self.submitted, self.cwd = command, None, None
@@ -162,88 +164,88 @@ class Run:
     # Progress, reported by the strategy that drives the run
 
     def typing(self, raw: int, spool: int, prompt: str) -> None:
-        """The command is typed now, at this prompt."""
+        """Record that the command is being typed at a prompt. `raw`, `spool`: the current offsets."""
         self.state = next_run_state(self.state, "type")
         self._typed_at = raw, spool
         self.prompt_before = prompt
 
     def typing_on_device(self, raw: int, spool: int, prompt: str) -> None:
-        """Lines are typed now on a device, whose output includes the echo until that was recognised."""
+        """Record that lines are being typed on a device. The output includes the echo until the echo is recognised."""
         self.typing(raw, spool, prompt)
         self.on_device = self.echoed = True
         self.raw_begin = raw
 
     def restore_echo(self, prompt_before: str | None, *, on_device: bool) -> None:
-        """Set what the block of an ended run records: the prompt before the echo; None if its output has no echo."""
+        """Restore the prompt before the echo from the block of an ended run; None if its output has no echo."""
         self.prompt_before, self.echoed = prompt_before or "", prompt_before is not None
         self.on_device = on_device
 
     def typing_line(self, number: int) -> None:
-        """A line is typed now, of several."""
+        """Record that a line is being typed. `number` counts from 1."""
         self.line = number
         if self.state != "typing":
             self.state = next_run_state(self.state, "type")
 
     def typed(self) -> None:
-        """The text was typed."""
+        """Record that the text was typed."""
         self.sent = True
         if self.state == "typing":
             self.state = next_run_state(self.state, "typed")
 
     def attached(self, raw: int | None, spool: int | None) -> None:
-        """The command was typed elsewhere; its output begins at these offsets."""
+        """Attach to a command that this process did not type. Its output begins at these offsets."""
         self.state = next_run_state(self.state, "attach")
         self.sent = True
         self.raw_begin, self.spool_begin = raw, spool
 
     def output_began(self, raw: int, spool: int) -> None:
-        """The output begins at these offsets, after the echo."""
+        """Record the offsets at which the output begins, after the echo."""
         self.raw_begin, self.spool_begin, self.echoed = raw, spool, False
 
     def output_began_with_echo(self) -> None:
-        """The end of the echo is unknown: the output begins where the command was typed."""
+        """Record that the end of the echo is unknown: the output then begins where the command was typed."""
         if self.raw_begin is None and self._typed_at is not None:
             self.raw_begin, self.spool_begin = self._typed_at
             self.echoed = True
 
     def device_output_began(self, spool: int, raw: int | None) -> None:
-        """The echo on a device ends; `raw` is None if the echoes of several lines stay in the output."""
+        """Record the end of the echo on a device. `raw` is None if the echoes of several lines stay in the output."""
         self.spool_begin = spool
         if raw is not None:
             self.raw_begin, self.echoed = raw, False
 
     def page_shown(self) -> None:
-        """Count a page: the pager was answered."""
+        """Count a page of the pager, which was answered."""
         self.pages += 1
 
     def line_failed(self, failed: FailedLine) -> None:
-        """The device refused a line."""
+        """Record a line that the device refused."""
         self.failed_lines.append(failed)
 
     def asked(self, question: Question) -> None:
-        """The program asks a question."""
+        """Record a question of the program."""
         if self.state == "running":
             self.state = next_run_state(self.state, "ask")
         self.question = question
         self.changed.notify()
 
     def output_followed(self) -> None:
-        """Output followed the question: it no longer waits for an answer."""
+        """Discard the question, because output followed it."""
         self.question = None
         if self.state == "asking":
             self.state = next_run_state(self.state, "answer")
 
     def answered(self, now: float) -> None:
-        """A caller typed into the run."""
+        """Record input of a caller, which answers the question. `now` is on the loop's clock."""
         self.output_followed()
         self.answered_at = now
 
     def interrupt(self) -> None:
-        """An interrupt key was pressed."""
+        """Record that an interrupt key was pressed."""
         self.interrupted = True
 
     def without_exit_code(self, reason: str | None) -> None:
-        """No exit code can be determined, for this reason."""
+        """Record why no exit code can be determined."""
         self.exit_code_reason = reason
 
     # The end

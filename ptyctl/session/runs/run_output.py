@@ -1,4 +1,4 @@
-"""The output of a run as text: rendered from the raw bytes, without echo and prompt, for a reply shortened if it is long."""
+"""The output of a run as text, rendered from the raw bytes without echo and prompt, and shortened for a reply."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ptyctl.session.io.time_slice import TimeSlice
 
 from .run import Run
 
-#: Raw bytes exceed their text because of colours and redraws: up to this many times the limit is rendered at each end.
+#: Raw bytes exceed their text because of colours and redraws: at each end, up to this multiple of the limit is rendered.
 _RAW_FACTOR = 4
-#: Head and tail leave at most this part of their room empty.
+#: Head and tail are extended until less than this fraction of their limit is free.
 _ROOM_PART = 16
 #: Rendering may yield to the event loop between pieces: of plain text, and of text with control functions, which cost up to a
 #: row of cells each. Attributes (SGR) are removed before anything is drawn.
 _PLAIN_BYTES = 64 * 1024
 _CONTROLS_BYTES = 1024
-#: Bytes at which a text does not begin if it is cut in a line: the rest of a character, and what may belong to what precedes.
+#: Bytes at which the tail of a line must not begin: the rest of a character, and blanks or line ends of the preceding text.
 _WITHIN = bytes(range(0x80, 0xC0)) + b" \r\n"
 _CONTROL = compile_bytes(rf"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]|\x1b(?!{SGR_BODY})|\r(?!\r*\n)")
 
@@ -38,12 +38,12 @@ class RunOutput:
 class OutputRenderer:
     """Renders raw bytes from an offset on, piece by piece and in bounded memory, in the terminal's widths at that time.
 
-    The bytes follow the text `before` in their line. With `on_device`, what a pager put on the alternate screen is included
-    (vtysh uses less).
+    The bytes follow the text `before` in their line. With `on_device`, text that a pager draws on the alternate screen is
+    included (vtysh uses less).
 
     Attributes:
         raw: the raw offset up to which bytes are rendered.
-        renderer: the renderer, for what is not final yet.
+        renderer: the renderer, which holds the text that is not final yet.
         time_slice: the time slice of the task that renders.
     """
 
@@ -55,7 +55,7 @@ class OutputRenderer:
         self.time_slice = TimeSlice()
 
     async def next_text(self, end: int) -> str:
-        """Render a piece of the bytes before `end`, and return the text that became final. Yields to the event loop in time."""
+        """Render a piece of the bytes before `end`, and return the text that became final. Yields to the event loop."""
         await self.time_slice.yield_if_over()
         self._feed(end)
         return self.renderer.take()
@@ -85,7 +85,7 @@ async def run_output(run: Run, stream: OutputStream, limit: int) -> RunOutput:
 
 
 def _from_spool(run: Run, stream: OutputStream, limit: int) -> RunOutput:
-    """Return the spool's text, for raw bytes that were not persisted: its start is on disk and its end in memory."""
+    """Return the text from the spool if raw bytes were not persisted. Its start is on disk and its end in memory."""
     begin, end = run.spool_begin or 0, stream.spool_end if run.result is None else run.result.output_end
     prompt = run.result.prompt_after if run.result is not None else ""
     if end - begin <= limit and begin >= stream.window.start:
@@ -97,13 +97,13 @@ def _from_spool(run: Run, stream: OutputStream, limit: int) -> RunOutput:
     head = head[: head.rfind(b"\n") + 1] or head[: whole_characters(head)]
     tail = tail[tail.find(b"\n") + 1 :]
     omitted = max(end - begin - len(head) - len(tail), 0)
-    told = _omission(omitted, begin + len(head))
-    text = f"{head.decode('utf-8', 'replace')}{told}{tail.decode('utf-8', 'replace')}"
+    omission = _omission(omitted, begin + len(head))
+    text = f"{head.decode('utf-8', 'replace')}{omission}{tail.decode('utf-8', 'replace')}"
     return RunOutput(strip_prompt(text, prompt) if prompt else text, omitted)
 
 
 class _Output:
-    """The raw output of a run, up to its present end."""
+    """The raw output of a run up to its current end."""
 
     def __init__(self, run: Run, stream: OutputStream) -> None:
         assert run.raw_begin is not None
@@ -113,7 +113,7 @@ class _Output:
         self._end = stream.raw_size if run.result is None else run.result.raw_end
 
     async def shortened(self, limit: int) -> RunOutput:
-        """Return all text, or whole lines of both ends with a line between them that reports what is omitted."""
+        """Return all text, or whole lines of both ends, and between them a line with the number of omitted bytes."""
         if self._end - self._begin <= 2 * _RAW_FACTOR * limit:
             text = await self._text(self._begin, self._end)
             if _utf8_size(text) <= limit:
@@ -136,7 +136,7 @@ class _Output:
             cut = data.rfind(b"\n", 0, room) + 1 or data.find(b"\n") + 1
             longer = await self._text(self._begin, at + cut) if cut else ""
             if not cut or _utf8_size(longer) > size:
-                if at == self._begin:  # a part of a long line, without what the spool may lack
+                if at == self._begin:  # a part of a long line, without blanks that the spool may lack
                     at += len(data[: whole_characters(data[:room])].rstrip(b" \r"))
                     text = await self._text(self._begin, at)
                 break

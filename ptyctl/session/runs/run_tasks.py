@@ -55,7 +55,7 @@ def start_run_tasks(
 
 
 async def _respond(run: Run, rule: ResponseRule, terminal: TerminalState, deadline: float) -> None:
-    """Type the response at each match. A search waits for others until the deadline of the call that began the run."""
+    """Type the response at each match. A search waits for other searches until the deadline of the call that began the run."""
     stream, (pattern, text, writer) = terminal.stream, rule
     while run.spool_begin is None:
         await stream.wait()

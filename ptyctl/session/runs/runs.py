@@ -32,9 +32,9 @@ from .shell_probe import ProbedShell
 from .strategy import Typing, finish_run
 from .strategy_selector import StrategySelector
 
-#: A call waits this long for a run whose output is complete but whose mark has not arrived (seconds).
+#: How long a call waits for a run whose output is complete but whose mark has not arrived (seconds).
 BUSY_GRACE_S = 0.25
-#: The same for a typed command that starts another shell, until that shows its prompt (seconds).
+#: The same for a typed command that starts another shell, until that shell shows its prompt (seconds).
 NESTED_GRACE_S = 3.0
 #: Number of ended runs that can be queried.
 KEPT_RUNS = 64
@@ -100,7 +100,7 @@ class Runs:
         self._terminal = terminal
         self._stream = terminal.stream
         self._selector = selector
-        #: By age. A plain dict would pass all entries that were removed before its oldest one.
+        #: Oldest first. Finding the first key of a plain dict would pass all removed entries.
         self._history: OrderedDict[str, Run] = OrderedDict()
         self._held: dict[str, tuple[Permit, Writer]] = {}
         self._next_seq = first_seq
@@ -125,7 +125,7 @@ class Runs:
     ) -> Run:
         """Start a run. It continues whether its caller waits or not. For `submitted` and `cwd` see `Run`.
 
-        A run that needs an approval is returned in the state `awaiting`. Until it begins, others can run.
+        A run that needs an approval is returned in the state `awaiting`. Other runs can start before it.
 
         Raises:
             PtyctlError: BUSY, naming the current run; LOCKED, LOCK_REQUIRED, REMOTE_CLOSED, INVALID_ARGUMENT, POLICY_DENIED.
@@ -139,7 +139,7 @@ class Runs:
             fence = self._terminal.gate.check(writer)  # the lock may have changed meanwhile
         if self.current is not None or self._reserved_for or not self._terminal.line_untouched:
             await self._wait_until_free()
-            if judge_ahead is not None:  # it may go to another place now
+            if judge_ahead is not None:  # the command may be typed in another program now
                 await judge_ahead(text, writer)
                 await self._wait_until_free()
             fence = self._terminal.gate.check(writer)
@@ -183,7 +183,7 @@ class Runs:
         self._on_typed()
 
     def _hold(self, run: Run, rules: list[ResponseRule], writer: Writer, permit: Permit) -> None:
-        """Keep a run until its approval is answered; it is then started in the context of the caller that asked for it."""
+        """Hold a run until its approval is answered. It is then started in the context of the caller that requested it."""
         run.hold()
         self._remember(run)
         self._held[run.block_id] = permit, writer
@@ -208,7 +208,7 @@ class Runs:
         self.changed.notify()
 
     def _deny(self, run: Run, writer: Writer, error: PtyctlError) -> None:
-        """Keep a run that the policy denies, for the history. A secret is not stored, nor a command that was not judged."""
+        """Record a run that the policy denies. A secret, and a command that was not judged, are not recorded."""
         review = writer.review
         if error.code is ErrorCode.POLICY_DENIED and review.verdict is not None and not review.is_secret:
             self._remember(run)
@@ -221,7 +221,7 @@ class Runs:
         self._on_discard(run)
 
     def _check_unchanged(self, run: Run, writer: Writer, permit: Permit) -> None:
-        """End an approval that can no longer be used: the terminal is in use or closed, or the lock has changed."""
+        """Mark an approval as stale if it cannot be used: the terminal is in use or closed, or the lock has changed."""
         gate = self._terminal.gate
         if permit.state != "approved":
             return
@@ -286,20 +286,20 @@ class Runs:
             ) from None
 
     def interrupted(self) -> None:
-        """An interrupt key was pressed: the current run may now end with a prompt alone."""
+        """Record that an interrupt key was pressed: the current run may now end with a prompt alone."""
         if self.current is not None:
             self.current.interrupt()
             self._stream.notify_waiters()
 
     def typing(self) -> None:
-        """A caller types: the current line is a prompt, or a question that is answered now."""
+        """Record input of a caller: it answers the question of the current run, or follows the prompt in the current line."""
         if self.current is not None:
             self.current.answered(self._terminal.now())
         elif not self._prompt_line:
             self._prompt_line = self._terminal.last_line()
 
     def mark_received(self, placed: PlacedMark) -> None:
-        """Handle a mark of this session: it belongs to the current run, or a person typed a command."""
+        """Handle a mark of this session. It belongs to the current run, or to a command that a person typed."""
         kind = placed.mark.kind
         if kind == "prompt":
             self._selector.prompt_mark_received()
@@ -316,20 +316,20 @@ class Runs:
             self._prompt_raw_end, self._prompt_line = placed.raw_end, ""
 
     def end_by_caller(self, run: Run, reason: DoneReason, spool_end: int) -> None:
-        """End a run with what its caller waited for, unless marks will report its true end."""
+        """End a run because its caller's wait condition is met, unless marks will report its end."""
         strategy = self._selector.strategy
         if strategy is None or not strategy.ends_by_marks or self.current is not run:
             finish_run(self._terminal, run, reason, spool_end=spool_end)
             self._stream.notify_waiters()
 
     def far_end_gone(self) -> None:
-        """The channel has ended. No task checks a command that a person typed, so it ends here."""
+        """End a typed or resumed command when the channel ends: no task checks such a run."""
         if self.current is not None and not self.current.driven:
             finish_run(self._terminal, self.current, "eof")
             self._finish(self.current)
 
     def resume(self, running: OpenBlock) -> None:
-        """Continue a command that an earlier process started; marks will report its end."""
+        """Attach to a command that an earlier process started. Marks will report its end."""
         block = running.block
         run = Run(
             self.changed,
@@ -353,7 +353,7 @@ class Runs:
                 permit.withdraw(reason)
 
     async def abort(self, reason: str) -> None:
-        """End the current run and everything that types for it, and withdraw the requests for approvals."""
+        """End the current run and its tasks, and withdraw the requests for approvals."""
         for permit, _ in list(self._held.values()):
             permit.withdraw(reason)
         if self.current is not None:
@@ -376,7 +376,7 @@ class Runs:
             self._history.pop(next(block_id for block_id in self._history if block_id not in self._held))
 
     def _begin_typed(self, placed: PlacedMark) -> None:
-        """A person typed a command: make a run for it."""
+        """Create a run for a command that a person typed."""
         reported = placed.mark.command
         command = reported.decode("utf-8", "replace") if reported is not None else self._command_on_screen(placed.raw_begin)
         now = self._terminal.now()
@@ -398,7 +398,7 @@ class Runs:
         return "\n".join([lines[first].removeprefix(prompt), *more])
 
     async def _type(self, run: Run, typing: Typing) -> None:
-        """Type for a run and check it afterwards: while input is being sent, the terminal's state says little."""
+        """Type for a run, then check it: while input is being sent, the state of the terminal is not conclusive."""
         try:
             await typing
         except PtyctlError as error:
@@ -453,7 +453,7 @@ class Runs:
         self._stream.notify_waiters()
 
     async def _wait_until_free(self) -> None:
-        """Wait for a run that is about to end, and for a line that a user has entered to begin to run.
+        """Wait for a run that is about to end, and for the start of a line that a user has entered.
 
         Raises:
             PtyctlError: BUSY, naming what occupies the terminal.

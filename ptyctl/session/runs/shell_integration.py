@@ -14,7 +14,7 @@ from ptyctl.session.io.terminal_state import TerminalState
 from .shell_probe import PROBE_WAIT_S, ProbedShell, output_of
 from .shells import bash_hooks, zsh_hooks
 
-#: Older versions of bash have no array of prompt commands.
+#: Older versions of bash do not support an array in PROMPT_COMMAND.
 _MIN_BASH = (5, 1)
 #: bash adds a line to its history before it runs it; HISTCONTROL may have kept the previous lines out. The loop removes ours.
 #: Under `set -a` the nonces, one of them in the function that the probe has defined, would be in the environment of programs.
@@ -40,7 +40,7 @@ _ZSH_RESTORE = "(( ! ${+__ptyctl_kept} )) || { unset __ptyctl_kept; unsetopt his
 
 
 async def keep_history_clean(terminal: TerminalState, writer: Writer) -> None:
-    """At the prompt of a zsh: make it keep lines that begin with a blank out of its history."""
+    """Set HIST_IGNORE_SPACE in a zsh at its prompt, so that lines which begin with a blank are not in its history."""
     stream = terminal.stream
     if _ZSH_PROMPT in stream.read_raw(max(stream.raw_size - _ZSH_PROMPT_WITHIN_BYTES, 0), stream.raw_size):
         await terminal.gate.type(_ZSH_EXPANSION, writer)
@@ -51,7 +51,7 @@ async def install_integration(
 ) -> bool:
     """Type the hooks at the prompt, in one line.
 
-    Returns False if the shell cannot have them, or if it sent no mark.
+    Returns False if the shell does not support them, or sent no mark.
     """
     if shell.marker is None or isinstance(shell.marker, AsciiMarker) or shell.marker.dialect == "fish":
         return False
@@ -74,7 +74,7 @@ async def _bash_version(terminal: TerminalState, profile: DeviceProfile, writer:
 
 
 async def _type_and_wait(terminal: TerminalState, profile: DeviceProfile, line: str, writer: Writer) -> bool:
-    """Type a line; return whether a prompt mark follows. The prompt after the mark is shown then."""
+    """Type a line; return whether a prompt mark followed. Waits for the prompt after the mark."""
     stream, before = terminal.stream, terminal.stream.prompts.count
     deadline = terminal.now() + PROBE_WAIT_S
     await terminal.gate.type(line + "\n", writer)

@@ -1,4 +1,4 @@
-"""Finding out whether a terminal shows a POSIX shell, and which: with harmless commands whose output only a shell can give."""
+"""Probe for a POSIX shell and its dialect, by harmless commands whose output only a shell can produce."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ProbedShell:
 async def probe_shell(
     terminal: TerminalState, profile: DeviceProfile, nonce: str, writer: Writer, *, reinstall: bool = False
 ) -> ProbedShell:
-    """Probe the program at whose prompt the terminal is.
+    """Probe the program whose prompt is shown.
 
     An arithmetic echo is typed: only a POSIX shell prints the sum, and fish prints an error. A second line shows
     whether the private OSC sequence passes through, or the ASCII form is needed. With `reinstall`, a shell that has lost its

@@ -1,4 +1,4 @@
-"""What the completion strategies have in common: how the end of a command is detected."""
+"""Base of the completion strategies, which detect the end of a command."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from .run import Question, Run, RunResult
 UNMARKED_PROMPT_S = 0.25
 UNMARKED_NESTED_S = 0.5
 UNMARKED_UNSURE_S = 2.0
-#: After this much silence a line that is a question is reported (seconds); `responses` were faster.
+#: After this much silence a line that is a question is reported (seconds); `responses` answer sooner.
 QUESTION_S = 0.5
-#: When to look again at a prompt without a mark (seconds of silence).
+#: Times of silence after which a prompt without a mark is checked again (seconds).
 _UNMARKED_TIMES_S = (UNMARKED_PROMPT_S, UNMARKED_NESTED_S, 1.0, UNMARKED_UNSURE_S)
-#: fish lays out and colours the whole line again for about every hundred keys: typing 100 KB took 50 s. Longer commands than
-#: this are sourced from a file in memory instead; typing this many characters takes fish 20 ms.
+#: Longest command that is typed in fish (characters), which takes 20 ms. Longer ones are sourced from a file in memory: fish
+#: lays out the whole line again about every hundred keys, so that typing 100 KB took 50 s.
 _FISH_TYPED_LIMIT = 500
 
-#: Input that is to be typed for a run.
+#: A coroutine that types input for a run.
 Typing = Coroutine[Any, Any, object]
 
 
@@ -68,11 +68,11 @@ class CompletionStrategy:
         """Handle a mark of this session."""
 
     def close(self) -> None:
-        """The run has ended: release its resources."""
+        """Release the resources of the run, which has ended."""
 
 
 class ShellStrategy(CompletionStrategy):
-    """A command in a shell that sends marks: recognises a prompt that came without the mark of the run's end."""
+    """Base of the strategies for shells that send marks. Also recognises a prompt that was shown without the expected mark."""
 
     ends_by_marks = True
     _command_file: Path | None = None
@@ -88,8 +88,8 @@ class ShellStrategy(CompletionStrategy):
     def _begin(self, run: Run, dialect: Dialect | None) -> str:
         """Record the state at the prompt, and return the command to type.
 
-        A long one in fish is read from a file. `dialect` is None if the shell cannot read this process's files: it is another
-        user's, or on another machine.
+        A long command in fish is read from a file. `dialect` is None for a shell that cannot read the files of this process:
+        it belongs to another user, or runs on another machine.
         """
         stream = self._stream
         run.typing(stream.raw_size, stream.spool_end, self._terminal.last_line())
@@ -126,10 +126,10 @@ class ShellStrategy(CompletionStrategy):
         if change == "yes" or (change == "maybe" and editing):
             return editing or quiet_s >= UNMARKED_NESTED_S
         if terminal.line_editor_active() != self._line_editor or terminal.shell_in_foreground() is False:
-            return False  # a program that asks has no line editor, and the kernel knows the foreground process group
+            return False  # a program that asks a question has no line editor, and another foreground process group
         if ended:
             return True
-        if reads_lines(run.command):  # at any text, perhaps that of the prompt
+        if reads_lines(run.command):  # with any prompt, perhaps the text of the shell's
             return False
         line = terminal.last_line()
         same = certainty == "exact" or self._preceded_command(run, line)
@@ -138,15 +138,16 @@ class ShellStrategy(CompletionStrategy):
         return quiet_s >= UNMARKED_UNSURE_S and (same or (editing and not run.profile.may_ask(line)))
 
     def _editor_is_of_shell(self, run: Run, line: str) -> bool:
-        """Return whether the line editor that reads is the shell's, at its prompt: no program can have been started."""
+        """Return whether the active line editor is that of the shell at its prompt, because no program can be running."""
         return only_sets_up(run.command) or (
             self._terminal.shell_in_foreground() is True and not run.profile.may_ask(line) and bool(line.strip())
         )
 
     def _input_may_be_unread(self, quiet_s: float) -> bool:
-        """Return whether the shell is silent because it has not been scheduled: it may still have to read the command.
+        """Return whether the shell may not have read the command yet, because it was not scheduled.
 
-        A program that waits in a way the kernel does not show as waiting for input is believed after a longer silence.
+        After UNMARKED_UNSURE_S of silence the answer is False: some programs wait for input in a way that the kernel does not
+        report.
         """
         return quiet_s < UNMARKED_UNSURE_S and self._terminal.input_is_read() is False
 
@@ -160,7 +161,7 @@ class ShellStrategy(CompletionStrategy):
         return any(before.startswith(line) for before in shown.split("\n"))
 
     def _check_question(self, run: Run) -> None:
-        """Report a question that the output ends in, once: a password at once, others after a time without output."""
+        """Report a question at the end of the output, once: a password prompt at once, others after a time of silence."""
         terminal, stream = self._terminal, self._terminal.stream
         if run.question is not None and stream.raw_size != self._asked_raw:
             run.output_followed()
@@ -180,7 +181,7 @@ class ShellStrategy(CompletionStrategy):
             stream.notify_waiters()
 
     def _schedule_check(self, run: Run, quiet_s: float) -> None:
-        """Check again when `_at_unmarked_prompt` may become true. Soon after output, more output only postpones that."""
+        """Set the time of the next check of `_at_unmarked_prompt`. Shortly after output, further output only postpones it."""
         self.checks_output = run.interrupted or quiet_s >= UNMARKED_PROMPT_S
         self.next_check = None
         for stay_s in _UNMARKED_TIMES_S:
@@ -205,7 +206,7 @@ def finish_run(
 ) -> None:
     """Finish a run. Its output ends at the given offsets, or with all output received; see `RunResult`.
 
-    A command that ended the shell has the shell's exit code.
+    If the command ended the shell, the exit code is that of the shell.
     """
     stream = terminal.stream
     if reason == "eof" and exit_code is None:

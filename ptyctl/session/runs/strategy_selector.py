@@ -36,7 +36,7 @@ LATER_PROMPT_WAIT_S = 1.0
 NO_TERMINAL_PROMPT_WAIT_S = 0.5
 #: How long to wait for the prompt after a run, for a shell whose prompt changes each time (seconds).
 NEXT_PROMPT_WAIT_S = 0.1
-#: What a caller may call a shell, and its dialect.
+#: Names of shells that a caller may give, with the dialect of each.
 NAMED_SHELLS: dict[ShellName, Dialect] = {"bash": "posix", "zsh": "zsh", "fish": "fish", "posix": "posix"}
 NO_PROMPT = "no prompt has been recognised; commands are typed all the same, and {:g} s of silence ends each of them"
 HOOKS_REMOVED = (
@@ -71,7 +71,7 @@ class StrategySelector:
             probe_shell: whether an unknown terminal may be probed for a shell.
             install_integration: whether to install shell integration in a shell that was found by probing.
             shell: the shell that the caller of open named; it is not probed for.
-            runs_program: whether the far end runs a program that is no shell, as the caller of open named it.
+            runs_program: whether the caller of open named a program of the far end that is not a shell.
             notify: posts a notice for the session's users.
         """
         self.strategy: CompletionStrategy | None = None
@@ -96,11 +96,11 @@ class StrategySelector:
         self._without_prompt = False
         self._shell_program: tuple[int, str] | None = None
         self._entered_in_fish = False
-        #: Whether a user has entered a line in a known shell of another machine, and no shell has shown its prompt since.
+        #: Whether a user has entered a line in a shell of another machine, and no shell has shown its prompt since.
         self._line_runs_in_shell = False
 
     def new_incarnation(self, nonce: str, shell_nonce: str, integrated: bool) -> None:
-        """Forget everything about the previous program."""
+        """Reset the state for a new incarnation. `nonce` and `shell_nonce` are those of its marks."""
         self._nonce, self.shell_nonce, self._integrated = nonce, shell_nonce, integrated
         self._marks_lost, self._has_line_editor, self._first_prompt_awaited = False, True, False
         self._without_prompt = False
@@ -124,7 +124,7 @@ class StrategySelector:
         return self._integrated and not self._marks_lost and self._stream.prompts.count > 0
 
     def prompt_mark_received(self) -> None:
-        """A shell with marks is in the foreground: the state of another one does not apply to it."""
+        """Handle a prompt mark: a shell with marks is in the foreground, so the state of another shell is dropped."""
         if self._marks_lost:
             self.shell, self._defined_marker = None, None
         self._integrated, self._marks_lost = True, False
@@ -149,12 +149,12 @@ class StrategySelector:
         await self.strategy.type(run, writer)
 
     def select_marks(self) -> None:
-        """A command that was not typed by this process runs in a shell with marks."""
+        """Select marks for a command that this process did not type."""
         self.strategy = MarksStrategy(self._terminal, Marker(self._nonce))
         self.strategy.attach()
 
     def run_ended(self, run: Run) -> None:
-        """Take over what the strategy learned of the shell in the foreground."""
+        """Release the strategy, and update the state of the shell by the outcome of the run."""
         if self.strategy is not None:
             self.strategy.close()
         if isinstance(self.strategy, MarkerStrategy):
@@ -193,11 +193,11 @@ class StrategySelector:
 
     @property
     def _idle_s(self) -> float:
-        """How much silence ends a command of a program whose prompt is not known."""
+        """Silence that ends a command of a program without a known prompt (seconds)."""
         return DEFAULT_IDLE_S if self._program is None else LOCAL_IDLE_S
 
     def _prompt_run_ended(self, reason: DoneReason) -> None:
-        """Remember whether a prompt ended the run; the line before the command was none if only silence did."""
+        """Record whether a prompt ended the run. If only silence did, the line before the command was not a prompt."""
         if reason == "prompt":
             self._without_prompt = False
         elif reason == "idle":
@@ -208,7 +208,7 @@ class StrategySelector:
                 self._notify(NO_PROMPT.format(self._idle_s))
 
     def _check_may_type_without_prompt(self, run: Run, guard: PromptGuard) -> None:
-        """No prompt was shown: refuse a question, a program that has printed nothing, and one that a user runs in a shell.
+        """Refuse a terminal without a prompt at a question, in a program without output, and in one that a user has started.
 
         Raises:
             PtyctlError: BUSY.
@@ -227,7 +227,7 @@ class StrategySelector:
             raise guard.refusal("no_prompt")
 
     async def _marker(self, run: Run, writer: Writer) -> Marker | None:
-        """Return the marker for the run; if there is none, record why it will have no exit code."""
+        """Return the marker for the run; without one, record why the run will have no exit code."""
         rc_mode = run.request.rc_mode if run.request is not None else None
         enabled = "auto" if rc_mode is None else rc_mode.enabled
         lines = run.request is not None and run.request.lines is not None
@@ -271,7 +271,7 @@ class StrategySelector:
             await guard.clear_shell_line(lambda: self.has_marks, is_known=is_known)
 
     def _notice_another_shell(self) -> None:
-        """Forget an unmarked shell if another program is in the foreground; without that knowledge, after a user's line."""
+        """Forget a shell without marks if another program is in the foreground, or may be: a user has entered a line."""
         terminal, program = self._terminal, self._terminal.foreground_program()
         entered = terminal.entered_raw >= 0
         if program != self._shell_program or (program is None and entered):
@@ -281,7 +281,7 @@ class StrategySelector:
             self.shell = self._defined_marker = None
 
     async def _find_shell(self, run: Run, writer: Writer, *, forced: bool) -> ProbedShell | None:
-        """Return the shell in the foreground; None if no prompt was shown: the next run repeats the search."""
+        """Return the shell in the foreground; None if no prompt was shown, so that the next run must search again."""
         terminal, guard = self._terminal, PromptGuard(self._terminal, run.profile)
         dialect, nested = shell_dialect(self._program or ""), False
         program = terminal.foreground_program()
@@ -325,7 +325,7 @@ class StrategySelector:
         else:
             shell = await probe_shell(terminal, run.profile, self._nonce, writer, reinstall=self._hooks_removed)
         self._hooks_removed = False
-        # with marks the probe has installed them again: installed anew, their counter would begin at 0
+        # a shell with marks has reinstalled its hooks in the probe: a second installation would reset their counter
         install = self._may_install and not self._marks_lost and not self.has_marks and named != "posix"
         if install and await install_integration(terminal, run.profile, shell, self.shell_nonce, writer):
             self._installed_in = shell
@@ -333,7 +333,7 @@ class StrategySelector:
         return shell
 
     async def _wait_for_first_mark(self, run: Run) -> bool:
-        """Wait until the start-up files have ended; False if another shell than the one that was started shows its prompt.
+        """Wait for the first mark after the start-up files. Return False if a shell without marks shows its prompt.
 
         Raises:
             PtyctlError: BUSY if they started a full-screen program, such as tmux.
@@ -356,7 +356,7 @@ class StrategySelector:
         return True
 
     async def _wait_for_first_prompt(self, run: Run, writer: Writer) -> bool:
-        """Wait for a prompt at which to probe: for the first command until the start-up files of a shell may have ended.
+        """Wait for a prompt at which to probe; for the first command as long as start-up files of a shell may take.
 
         Raises:
             PtyctlError: BUSY without a prompt after a line that a user has entered in fish, which shows none for more lines.
@@ -392,8 +392,8 @@ class StrategySelector:
     async def _wait_for_next_prompt(self, run: Run) -> None:
         """Wait for the shell's prompt and learn it. Output without a final newline may precede it in its line.
 
-        After a prompt mark, a line editor shows by bracketed paste that it reads. The text of the first prompt follows; if
-        none comes, the prompt is empty.
+        After a prompt mark, bracketed paste shows that a line editor reads. The text of the first prompt follows; if it does
+        not arrive, the prompt is empty.
         """
         terminal, stream = self._terminal, self._terminal.stream
         if not terminal.expects_prompt:
@@ -414,7 +414,7 @@ class StrategySelector:
         self._learn_prompt(run)
 
     def _learn_prompt(self, run: Run) -> None:
-        """Learn the current line if it is a prompt. After a prompt mark it is one, whatever it looks like."""
+        """Learn the current line if it is a prompt. After a prompt mark, any text is."""
         prompt, line, stream = self._terminal.prompt, self._terminal.last_line(), self._terminal.stream
         after_mark = self.has_marks and (line or prompt.learned is None)
         if after_mark or prompt.match(line, run.profile) is not None:
