@@ -46,7 +46,7 @@ class Activity:
     """Records what users do with one session; nothing before `set_recorder`."""
 
     def __init__(self, session_id: str, device: str | None, *, console: bool, raw_size: Callable[[], int]) -> None:
-        """Create it. `raw_size` returns the size of the session's output."""
+        """Create the object. `raw_size` returns the size of the session's output."""
         self._fields = {"session_id": session_id, "device": device}
         self._console = console
         self._raw_size = raw_size
@@ -58,7 +58,7 @@ class Activity:
         self._timer: asyncio.TimerHandle | None = None
 
     def set_recorder(self, recorder: Recorder) -> None:
-        """Record from now on."""
+        """Set the recorder of all further rows."""
         self._recorder = recorder
 
     def check(self) -> None:

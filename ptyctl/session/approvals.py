@@ -332,7 +332,7 @@ class Approvals:
         notifies: bool = False,
         limits: Mapping[str, Limit] = LIMITS,
     ) -> None:
-        """Create it.
+        """Create the store of requests.
 
         Args:
             allow_self: whether a person may approve a request of the same principal.

@@ -1,4 +1,4 @@
-"""A session: one id, one transcript, its leases and cursors. It outlives its channels."""
+"""A session: an id, a transcript, leases and cursors, which outlive the session's channels."""
 
 from __future__ import annotations
 
@@ -118,22 +118,22 @@ class Session:
         incarnation: the number of the current connection.
         expect: the session's prompt, pager and error patterns.
         platform: the device family, if known.
-        credentials: what the session answers login prompts with.
-        login_notice: what the last login reported to the user.
+        credentials: the credentials that answer login prompts.
+        login_notice: the message of the last login to the user.
         limits: the named limits, by their name.
-        cols, rows: the terminal's size.
+        cols, rows: the terminal's size in cells.
         channel: the current channel.
         error_output: stderr, if the session keeps it apart.
         signal: wakes waiters when the state, the size or the lock changes, or an event is published.
         held: whether this process owns the session's files.
         reconnect: the status while the line is lost and reconnected; otherwise None.
-        given_up: why no automatic attempt to connect follows, also in the next process, or None. A login that succeeds ends it.
+        given_up: why the session is not reconnected, also by the next process; None otherwise. A successful login resets it.
     """
 
     def __init__(
         self, session_id: str, spec: Spec, folder: Path, limits: Limits, recovered: TranscriptState | None = None
     ) -> None:
-        """Create the session. `recovered` is what recovery found in the folder; `restore` then applies its meta.json."""
+        """Create the session. `recovered` is the state that recovery found in the folder; call `restore` with its meta.json."""
         transcript = recovered or new_folder(folder, limits.quota_bytes)
         log_bytes = limits.quota_bytes // LOG_SHARE
         self.session_id = session_id
@@ -161,7 +161,7 @@ class Session:
         self._meta_file = MetaFile(folder)
         self._closing: asyncio.Future[None] | None = None
         self._check_ownership: Callable[[], None] | None = None
-        #: How long a byte of input may be under way to a console that another process can take over (seconds).
+        #: Longest time that input may be in transit to a console that another process can take over (seconds).
         self._delivery_s: float | None = None
         #: Why the line was closed although the session was in use; None while it is connected.
         self._line_closed_why: str | None = None
@@ -264,16 +264,16 @@ class Session:
         self.stream.subscribe(StreamEnded, self._channel_ended)
 
     def subscribe(self, kind: type[Event], handler: Callable[[Event], None]) -> Unsubscribe:
-        """Call `handler` for each `StateChanged` or `LineLost`."""
+        """Call `handler` for each event of the type `kind`: `StateChanged` or `LineLost`."""
         return self._publisher.subscribe(kind, handler)
 
     # Connecting
 
     async def connect(self, channel: Channel) -> None:
-        """Open a channel: the first, or that of a new incarnation.
+        """Open the channel of a new incarnation.
 
         Raises:
-            PtyctlError: why the channel did not open.
+            PtyctlError: the channel did not open.
         """
         if self.incarnation and self.state != "reconnecting":
             self._enter("reconnect")
@@ -310,7 +310,10 @@ class Session:
         self.write_meta()
 
     async def resume(self, channel: Channel, running: OpenBlock | None) -> None:
-        """Continue the current incarnation on the channel of a program that outlived the process that started it."""
+        """Resume the current incarnation on a channel whose program outlived the previous server process.
+
+        `running`: the command that was running, if any.
+        """
         typed_nonce, self.shell_nonce = self.stream.resume_incarnation()
         self.selector.new_incarnation(typed_nonce, self.shell_nonce, self.spec.integrated)
         self.channel = channel
@@ -325,9 +328,10 @@ class Session:
         self.write_meta()
 
     def _restore_line(self, *, is_running: bool) -> bool:
-        """Continue the typed line. What is not known of it counts as text, which is cleared before the next command.
+        """Restore the unfinished line from the input log. An unknown line counts as text, which the next command clears.
 
-        Return whether all input of the earlier process was recorded.
+        Returns:
+            Whether all input of the earlier process was recorded.
         """
         line, raw_size = self.gate.unfinished_line, self.stream.raw_size
         row = self._last_inputs[-1] if self._last_inputs else {"line": {}}
@@ -337,7 +341,7 @@ class Session:
             is_known = self.input_log.has_room and self.stream.transcript.gap_at is None
         except (KeyError, TypeError):  # a row of an earlier version, or a damaged one
             is_known = False
-        # a prompt that is not known looks like that of an incomplete command
+        # an unknown prompt cannot be distinguished from the continuation prompt of an incomplete command
         if not is_known or (line.entered_raw >= 0 and not self.selector.has_marks):
             line.fill(b"", raw_size)
         prompt = self.stream.last_prompt
@@ -346,7 +350,7 @@ class Session:
         return is_known
 
     def _restored_text(self) -> bytes | None:
-        """Return the text that the restored line consists of; None if other keys, a secret or the shell may have changed it."""
+        """Return the text of the restored line; None if other keys, a secret or the shell may have changed it."""
         line = self.gate.unfinished_line
         if line.empty or line.keys or line.pasting or line.filled is not None:
             return None
@@ -359,7 +363,7 @@ class Session:
         self.shell_nonce = new_nonce()
 
     def write_nonce_file(self) -> Path:
-        """Return a file with the nonce, for a shell that is about to start and removes it.
+        """Write the nonce to a file and return its path. The shell that is started next reads and removes the file.
 
         Raises:
             OSError: the file cannot be written.
@@ -369,19 +373,19 @@ class Session:
         return self._nonce_file
 
     def _remove_nonce_file(self) -> None:
-        """Remove the file in case that the program was no shell that reads it."""
+        """Remove the nonce file, which remains if the program was not a shell that reads it."""
         if self._nonce_file is not None:
             self._nonce_file.unlink(missing_ok=True)
             self._nonce_file = None
 
     def begin_reconnecting(self, why: str) -> None:
-        """The line is lost, and an attempt to reconnect follows."""
+        """Enter the state `reconnecting` after the line was lost for the reason `why`."""
         self.reconnect = ReconnectStatus(why)
         if self.state != "reconnecting":
             self._enter("reconnect")
 
     def schedule_reconnect(self, at: float | None) -> None:
-        """Record when the next attempt begins, on the loop's clock; None while an attempt is in progress."""
+        """Set the time of the next attempt (loop's clock); None while an attempt is in progress."""
         if self.reconnect is not None:
             self.reconnect = replace(self.reconnect, next_attempt=at)
 
@@ -389,7 +393,7 @@ class Session:
         """End the series of reconnection attempts.
 
         Args:
-            for_good: whether the next process does not begin another series either; see `given_up`.
+            for_good: whether the next process must not reconnect the session either; see `given_up`.
         """
         self.reconnect = None
         if for_good:
@@ -401,13 +405,13 @@ class Session:
         self.write_meta()
 
     def login_succeeded(self) -> None:
-        """The session is connected and its login is complete: it is reconnected again when its line is lost."""
+        """Reset `given_up` after a successful login: the session is reconnected when its line is lost."""
         if self.given_up is not None:
             self.given_up = None
             self.write_meta()
 
     def set_ownership_check(self, check: Callable[[], None], delivery_s: float) -> None:
-        """Check before each byte of input that this process owns the console. `check` raises PtyctlError if it does not.
+        """Set the function that raises PtyctlError if this process does not own the console. It is called before all input.
 
         From the next connection on, a byte that is not delivered within `delivery_s` is discarded.
         """
@@ -458,7 +462,7 @@ class Session:
         raise self.far_end_gone()
 
     def far_end_gone(self) -> PtyctlError:
-        """Return the error of every call but reads on a session whose far end is gone, and that is not reconnected."""
+        """Return the error of all calls except reads on a session whose connection has ended and is not reconnected."""
         why = self.stream.ended.message if self.stream.ended is not None else f"it is {self.state}"
         if self.given_up is not None:
             why = self.given_up.reason
@@ -477,7 +481,7 @@ class Session:
         return self.stream.ended.message if isinstance(self.stream.ended, ReceiverFailed) else None
 
     def already_closed(self) -> PtyctlError:
-        """Return the error of every call but reads on a closed session."""
+        """Return the error of all calls except reads on a closed session."""
         return PtyctlError(
             ErrorCode.ALREADY_CLOSED,
             f"session {self.session_id} is closed ({self.closed_why})",
@@ -496,26 +500,26 @@ class Session:
         self.gate.set_pace(pace)
 
     def set_login_notice(self, notice: str | None) -> None:
-        """Set what the login reports to the user."""
+        """Set the message of the last login to the user."""
         self.login_notice = notice
 
     def adopt_platform(self, name: str, platform: Platform, expect: Expect) -> None:
-        """Use a detected device family from now on; `expect` are its patterns under the session's own."""
+        """Set a detected device family. `expect`: its patterns, overridden by those of the session."""
         self.platform, self.expect = platform, expect
         self.spec = replace(self.spec, platform=name, expect=expect, probe_shell=platform.posix_shell)
         self.selector.set_may_probe(platform.posix_shell)
         self.write_meta()
 
     def set_address(self, host: str | None, port: int | None, username: str | None) -> None:
-        """Set where the next connection goes: the inventory may have another address than before."""
+        """Set the address of the next connection, which the inventory may have changed."""
         self.spec = replace(self.spec, host=host, port=port, username=username)
 
     def set_pace(self, pace: Pace | None) -> None:
-        """Set the typing rate of the line."""
+        """Set the typing rate of input to the far end; None for the default."""
         self.gate.set_pace(pace)
 
     def update_expect(self, expect: Expect) -> None:
-        """Replace the patterns that `expect` gives.
+        """Replace the patterns that are set in `expect`.
 
         Raises:
             PtyctlError: INVALID_ARGUMENT for a pattern that RE2 rejects.
@@ -524,7 +528,7 @@ class Session:
         self.expect = self.expect.replaced_by(expect)
 
     def profile(self, override: Expect | None = None) -> DeviceProfile:
-        """Return the compiled patterns: those of a call first, then the session's, then the platform's."""
+        """Return the compiled patterns. Patterns of a call (`override`) precede the session's, and those the platform's."""
         expect = self.expect if override is None else self.expect.replaced_by(override)
         errors = expect.error_regexes
         if errors is None and (self.spec.program is not None or self.spec.platform == "linux"):
@@ -551,7 +555,7 @@ class Session:
         self.write_meta()
 
     def _reapply_size(self) -> None:
-        """Give a new channel, which starts with the size of the first, the current size."""
+        """Resize a new channel to the current size: it was opened with the size of the first channel."""
         first = (self.spec.pty.cols, self.spec.pty.rows)
         if (self.cols, self.rows) != first and self.open_channel().pty_enabled:
             self.resize(self.cols, self.rows)
@@ -568,18 +572,18 @@ class Session:
         return self.leases.current(asyncio.get_running_loop().time())
 
     def lock_released(self) -> None:
-        """Store that the lock was released, and wake the calls that depend on it."""
+        """Store the release of the lock, and wake the waiters that depend on it."""
         self.write_meta()
         self.lock_changed()
 
     def lock_changed(self) -> None:
-        """Wake the calls that depend on the lock or its queue."""
+        """Wake the waiters that depend on the lock or its queue."""
         self.signal.notify()
         self.stream.notify_waiters()
         self.runs.changed.notify()
 
     def lease_extended(self) -> None:
-        """Store an extended lease, usually later and outside the event loop, and wake the calls that depend on it.
+        """Store an extended lease, usually later and outside the event loop, and wake the waiters that depend on it.
 
         After a crash the stored lease applies. It may expire earlier than the extended one, but never later, and it is still
         in force when the postponed write is due; otherwise the file is written now.
@@ -610,7 +614,7 @@ class Session:
         self.activity.record("lock", **_owner_fields(lease), ttl_ms=round(ttl_s * 1000))
 
     def observers(self) -> list[str]:
-        """Return the tasks that read, those of other principals than the caller's with these; see `Usage.observers`."""
+        """Return the labels of the tasks that read; labels of other principals include the principal. See `Usage.observers`."""
         lease, principal = self.lease(), current_principal().name
         return [owner.label(principal) for owner in self.usage.observers(lease.holder if lease else None)]
 
@@ -619,13 +623,13 @@ class Session:
         return self.leases.queue.waiting(asyncio.get_running_loop().time())
 
     def limits_in_use(self) -> list[LimitUse]:
-        """Return the session's limits with what is in use."""
+        """Return the session's limits with their current use."""
         approvals = self.limits["max_session_approvals"].use(self.authorization.pending_approvals())
         searches = self.stream.search_turn.counter
         return [*self.usage.limits_in_use(len(self.lock_queue())), searches.limit.use(searches.in_use), approvals]
 
     def post_message(self, message: str, sender: str | None) -> None:
-        """Give a person's message to all users."""
+        """Send a person's message to all users of the session."""
         self.notices.post(f"message from {sender or 'a person'}: {message}")
         self.events.note("message", message=message, sender=sender)
 
@@ -635,7 +639,7 @@ class Session:
         """End the session; its output stays readable. Closing continues if the caller is cancelled.
 
         Args:
-            by: who closes it, for the audit log; None if that is the server.
+            by: audit fields of the caller that closes the session; None for the server.
         """
         await asyncio.shield(self._begin_close(force, why, by))
 
@@ -670,7 +674,7 @@ class Session:
         self.write_meta()
 
     def release_files(self) -> None:
-        """Leave the files to another process; they can still be read here."""
+        """Close the files for writing and give up their ownership; this process can still read them."""
         self.held = False
         self._meta_file.cancel_postponed()
         self.usage.end()
@@ -685,14 +689,17 @@ class Session:
     # meta.json
 
     async def publish_missing_events(self, position: EventLogPosition) -> None:
-        """Publish the events that an earlier process did not, before any other. `position`: what it has published."""
+        """Publish the events that an earlier process had not published, before all others.
+
+        `position`: the last event that it published.
+        """
         await self.events.catch_up(self.blocks.begun_since(position.block_id))
 
     def restore(self, meta: dict[str, Any], *, still_running: bool) -> None:
         """Apply the meta.json of an earlier process. A lock that it granted stays in force until it expires.
 
-        A lock that was stored without its principal is the user's.
-        The session was closed, or it is lost with that process, unless its program is `still_running`.
+        A lock that was stored without a principal belongs to the user of the server. Unless the program is `still_running`, the
+        session becomes `closed` if it was closed, otherwise `lost`.
         """
         self.created_at = meta["created_at"]
         self.usage.restore(meta["last_activity_at"])
@@ -717,7 +724,7 @@ class Session:
         self.release_files()
 
     def write_meta(self, **fields: object) -> None:
-        """Write meta.json: what the session is, and how far its files go."""
+        """Write meta.json: the session's options, state, lock and sizes, and further `fields`."""
         self._meta_file.write({**self._meta(self.lease()), **fields})
 
     def _check_stored(self, what: str) -> None:
@@ -730,7 +737,7 @@ class Session:
             )
 
     def check_closed(self) -> None:
-        """Check that the next server finds the session closed.
+        """Check that the close of the session is stored.
 
         Raises:
             PtyctlError: IO_ERROR.
@@ -740,11 +747,11 @@ class Session:
 
     @property
     def stored(self) -> bool:
-        """Whether another process finds the session as it is, or not at all because its folder was removed."""
+        """Whether the stored state is current, or the folder was removed."""
         return self._meta_file.failure is None or not self.stream.folder.exists()
 
     def storage_alarm(self) -> str | None:
-        """Return why the session's files cannot be written, or None. Tries again if the last write failed."""
+        """Return why the session's files cannot be written, or None. Repeats a write of meta.json that failed."""
         if not self.held:
             return None
         if self._meta_file.failure is not None:
@@ -758,12 +765,12 @@ class Session:
         return None
 
     def take_notices(self, task_id: str | None) -> list[str] | None:
-        """Return the alarm about storage, if there is one, and the notices that the task has not received, or None."""
+        """Return the storage alarm, if any, and the notices that the task has not received; None without either."""
         alarm, notices = self.storage_alarm(), self.notices.take(task_id)
         return notices if alarm is None else [alarm, *(notices or ())]
 
     def entry(self, *, details: bool = False) -> SessionEntry:
-        """Return the session's row in a list of sessions. `details`: also what it waits for, and its last command."""
+        """Return the session's row in a list. `details` adds questions, pending approvals and the last command."""
         entry = self._entry(self.lease())
         entry.alarm = self.storage_alarm()
         if details:
@@ -807,7 +814,7 @@ class Session:
         )
 
     def _meta(self, lease: Lease | None) -> dict[str, Any]:
-        """Return the row with this lease, and what another process needs to continue the session."""
+        """Return the content of meta.json with this lease: the row of the list, and the state to resume the session from."""
         spec = SPECS.dump_python(self.spec, mode="json", by_alias=True, exclude_defaults=True)
         closed = {"closed_reason": self.closed_why} if self.state == "closed" else {}
         lock: dict[str, Any] = {"lock_clock": BOOT_ID, "lock_until": lease.expires_at} if lease else {}
@@ -853,7 +860,7 @@ class Session:
             self.error_output.mask_typed(secret)
 
     def has_shell(self) -> bool:
-        """Whether the session's program, or what a probe has found, is a POSIX shell."""
+        """Return whether the session's program, or the program found by a probe, is a shell."""
         shell = self.selector.shell
         return shell_dialect(self.spec.program or "") is not None or (shell is not None and shell.marker is not None)
 
@@ -874,7 +881,7 @@ class Session:
 
 
 def read_given_up(meta: Mapping[str, Any]) -> GivenUp | None:
-    """Return `Session.given_up` from the content of meta.json. What is not readable counts: no login follows by itself."""
+    """Return `Session.given_up` from the content of meta.json. An unreadable value counts as given up: no login is tried."""
     if "given_up" not in meta:
         return None
     try:

@@ -24,9 +24,9 @@ from .cursor import parse_cursor
 #: The spool is searched in pieces of about this size, yielding to the event loop between them.
 _PIECE_BYTES = 1 << 20
 _SEPARATOR = "--\n"
-#: Number of matching lines after which other tasks get a turn.
+#: Number of matching lines after which the search yields to the event loop.
 _YIELD_LINES = 128
-#: Size of context after which other tasks get a turn.
+#: Size of context after which the search yields to the event loop (bytes).
 _YIELD_BYTES = 1024 * 1024
 #: The context of a line is first searched for in this many bytes.
 _CONTEXT_BYTES = 4096
@@ -76,7 +76,7 @@ def _bounds(run: Run, stream: OutputStream) -> tuple[int, int]:
 
 
 def _shortened(stream: OutputStream, begin: int, end: int, limit: int) -> tuple[str, int]:
-    """Return the text, and how many bytes it lacks: of text longer than `limit` only whole lines of both ends are returned."""
+    """Return the text and the number of omitted bytes. Of text above `limit`, only whole lines of both ends are kept."""
     if end - begin <= limit:
         return stream.read(begin, end).decode("utf-8", "replace"), 0
     head = stream.read(begin, begin + limit // 2)

@@ -134,7 +134,7 @@ async def send(session: Session, request: PtySend) -> PtyReply:
 
 
 async def interrupt(session: Session, task_id: str | None) -> PtyReply:
-    """Press Ctrl-C, before all waiting input."""
+    """Send Ctrl-C ahead of all queued input."""
     writer = Writer(task_id)
     session.gate.check(writer)
     session.runs.interrupted()
@@ -227,7 +227,7 @@ async def until_idle(session: Session, deadline: float) -> bool:
 
 
 def wait_seconds(timeout_ms: int) -> float:
-    """Return how long a call may wait."""
+    """Convert the timeout of a call to seconds, at most MAX_WAIT_MS."""
     return min(timeout_ms, MAX_WAIT_MS) / 1000
 
 

@@ -1,4 +1,4 @@
-"""Translation of errors of channels and of the operating system into those that callers get."""
+"""Translation of errors of channels and of the operating system to errors of the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gate: all input passes it chunk by chunk, and the writer's lease is checked before each chunk goes to the channel."""
+"""The gate: the only path of input to the channel. It checks the writer's lease before each chunk."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from .time_slice import TimeSlice
 
 #: Largest write to the channel: an interrupt waits for no more than this.
 CHUNK_BYTES = 4096
-#: Other tasks run after this number of writes to a channel that accepts everything, or of bytes.
+#: Number of writes, or of bytes, to a channel that accepts everything, after which the gate yields to the event loop.
 _BATCH_PIECES = 16
 _BATCH_BYTES = 4096
-#: Largest part of a write with keys that is sent at once: following keys takes up to 10 µs for each byte.
+#: Largest part of a write with keys that is sent at once: interpreting keys takes up to 10 µs for each byte.
 _INSPECTED_BYTES = 512
 #: Largest write to a console, whose input buffer may hold one line or less, and the pause that lets it echo (seconds).
 PACED_CHUNK_BYTES = 128
 PACE_S = 0.05
-#: With a configured rate, one piece takes this long to transmit (seconds).
+#: Transmission time of one piece at a configured typing rate (seconds).
 PACED_PIECE_S = 0.1
 #: How often the lease is checked while the far end accepts no input (seconds).
 RECHECK_S = 0.25
@@ -47,7 +47,7 @@ _PASTE = re.compile(f"({re.escape(PASTE_BEGIN.decode())}.*?{re.escape(PASTE_END.
 
 
 class Permit(Protocol):
-    """The approval that a text waits for."""
+    """An approval request for a text that is to be typed."""
 
     approval_id: str
 
@@ -61,15 +61,15 @@ class Permit(Protocol):
         ...
 
     def subscribe(self, callback: Callable[[], None]) -> object:
-        """Call `callback` when the request was answered or has expired."""
+        """Call `callback` once the request is answered or has expired."""
         ...
 
     def set_stale(self, why: str) -> None:
-        """End the request: the state that it is bound to has changed."""
+        """End the request because the state that it is bound to has changed."""
         ...
 
     def withdraw(self, why: str) -> None:
-        """End the request: no call waits for it any more."""
+        """End the request because no call waits for it."""
         ...
 
 
@@ -125,11 +125,12 @@ class Writer:
 
     Attributes:
         by: the principal of the caller.
-        command: it types the command of a run, which must begin in an empty line. The command was judged before.
-        judged: it types a line, or keys for a program, that was judged before.
-        sensitive: record only the length of what is typed.
+        command: the input is the command of a run, which must begin in an empty line. The policy has judged it already.
+        judged: the input is a line, or keys for a program, that the policy has judged already.
+        sensitive: record only the length of the input.
         deadline: on the loop's clock; input that the far end has not accepted by then is dropped.
-        trace_id: that of the call.
+        trace_id: the trace id of the call.
+        review: the result of judging the input.
     """
 
     task_id: str | None = None
@@ -149,7 +150,7 @@ class Writer:
 
     @property
     def owner(self) -> Owner:
-        """The owner of locks that it acts for."""
+        """The lock owner for which the writer acts."""
         return Owner(self.by.name, self.task_id or "")
 
 
@@ -162,7 +163,7 @@ class Refusal(Exception):
 
     Attributes:
         error: the error for the caller.
-        erase: the keys that delete the text that is pending at the far end.
+        erase: the keys that delete the pending text at the far end.
     """
 
     def __init__(self, error: PtyctlError, erase: bytes) -> None:
@@ -172,7 +173,13 @@ class Refusal(Exception):
 
 
 class Split(NamedTuple):
-    """How much of some input can be sent, the lines that it submits, and the size of the key behind it that submits another."""
+    """A split of input before a key that may submit a line that was not judged.
+
+    Attributes:
+        size: number of bytes before the key.
+        lines: number of lines that these bytes submit.
+        key: size of the key in bytes; 0 if there is none.
+    """
 
     size: int
     lines: int
@@ -180,30 +187,30 @@ class Split(NamedTuple):
 
 
 class Inspector(Protocol):
-    """Judges input of callers, except the commands of runs."""
+    """Judges the input of callers by the policy, except the commands of runs."""
 
     def awaits_prompt(self) -> bool:
-        """Return whether a shell has reported its prompt, and has not shown it yet."""
+        """Return whether a shell has sent its prompt mark, but has not shown the prompt yet."""
         ...
 
     async def prompt_shown(self) -> None:
-        """Wait, for a limited time, until the shell has shown the prompt that it has reported."""
+        """Wait until the shell has shown the prompt whose mark it has sent. The wait is limited."""
         ...
 
     def sending(self, data: bytes) -> None:
-        """Note the state of the far end before input is sent."""
+        """Record the state of the far end before input is sent."""
         ...
 
     def typed(self, data: bytes, *, secret: bool = False) -> None:
-        """Follow input that was sent."""
+        """Update the pending line with input that was sent."""
         ...
 
     def is_judged(self, data: bytes, writer: Writer) -> bool:
-        """Return whether input is judged before it is sent: it may submit a line, or a program may read it key by key."""
+        """Return whether input must be judged before it is sent: it may submit a line, or a program may read single keys."""
         ...
 
     def asks_secret(self) -> bool:
-        """Return whether a far end whose echo is not known asks for a password: what is typed there is secret."""
+        """Return whether a far end with unknown echo state asks for a password. Input to it is secret."""
         ...
 
     async def review(self, data: bytes, writer: Writer) -> int:
@@ -211,11 +218,11 @@ class Inspector(Protocol):
         ...
 
     def review_now(self, data: bytes, writer: Writer) -> bool:
-        """Judge a whole write; return False if it is a password, and only for a program that reads one. Raises Refusal."""
+        """Judge a whole write. Return False if it is a password, which only a password prompt may receive. Raises Refusal."""
         ...
 
     def split(self, data: bytes, judged: int) -> Split:
-        """Split input before the first key that may submit a line which is not judged; `judged` lines are."""
+        """Split input before the first key that may submit a line that was not judged. The first `judged` lines were judged."""
         ...
 
     async def admit(self, key: bytes, writer: Writer) -> None:
@@ -227,16 +234,16 @@ class Inspector(Protocol):
         ...
 
     def line_replaced(self) -> None:
-        """Clear the pending line: the command of a run is typed at an empty prompt."""
+        """Clear the pending line before the command of a run is typed at an empty prompt."""
         ...
 
     def lose_line(self) -> None:
-        """Mark the pending line as unknown: the command of a run was not sent whole, or a break may have changed it."""
+        """Mark the pending line as unknown after an incomplete command of a run, or after a break condition."""
         ...
 
 
 class Gate:
-    """Serialises writes: each is sent whole, in the order of the calls. Only interrupts are sent before waiting writes."""
+    """Serialises writes: each is sent whole, in the order of the calls. Only interrupts overtake queued writes."""
 
     def __init__(
         self,
@@ -263,11 +270,11 @@ class Gate:
             on_input: called with the writer, the bytes and whether they are secret, after the channel took them.
             on_secret: called with secret bytes before they are sent, so that their echo can be masked.
             check_recorded: raises PtyctlError while a console takes no input because it cannot be recorded.
-            check_reserved: raises PtyctlError while the session itself types, as for its login: what a caller types then could
-                go to a question for a password.
+            check_reserved: raises PtyctlError while the session itself types, for example during a login: input of a caller
+                could then become part of a password.
         """
         self.bytes_sent = 0
-        #: Typing rate of a line that loses faster input, or None.
+        #: Typing rate for a far end that loses faster input; None for the default.
         self.pace: Pace | None = None
         #: Text that users typed since the last Enter, without replies to queries, pager keys and logins.
         self.unfinished_line = UnfinishedLine()
@@ -290,11 +297,11 @@ class Gate:
         self._cuts = 0
 
     def set_pace(self, pace: Pace | None) -> None:
-        """Set the typing rate of the line, from the next piece on."""
+        """Set the typing rate of all further pieces."""
         self.pace = pace
 
     def restore(self, bytes_sent: int) -> None:
-        """Continue the count of an earlier process."""
+        """Set the number of bytes that earlier processes have sent."""
         self.bytes_sent = bytes_sent
 
     def inspect_with(self, inspector: Inspector) -> None:
@@ -315,14 +322,14 @@ class Gate:
         return self._leases.check(writer.owner, self._console, self._now())
 
     def _check_begin(self, writer: Writer) -> int | None:
-        """As `check`, before the first byte of a write. Raises PtyctlError BUSY while the session itself types."""
+        """Check the lease before the first byte of a write. Raises PtyctlError as `check`; BUSY while the session types."""
         fence = self.check(writer)
         if not (writer.system or writer.command):
             self._check_reserved()
         return fence
 
     async def type(self, text: str, writer: Writer) -> int:
-        """Type text, each newline of any kind as one Enter. Return how many bytes of its UTF-8 were sent."""
+        """Type text; each newline (CR, LF or CR LF) becomes one Enter. Return the number of bytes of its UTF-8 sent."""
         size = self._chunk_bytes(writer)
         if writer.command and size == CHUNK_BYTES:
             pieces: Iterator[_Piece] = (piece for part in _PASTE.split(text) for piece in self._paste_or_lines(part, size))
@@ -331,13 +338,13 @@ class Gate:
         return await self._write_all(pieces, writer, lambda: self._typed_bytes(text))
 
     async def write(self, data: bytes, writer: Writer) -> int:
-        """Write bytes unchanged. Return their number."""
+        """Write bytes unchanged. Return the number of bytes sent."""
         size = self._chunk_bytes(writer)
         pieces = (_Piece(data[begin : begin + size], 0, 0) for begin in range(0, len(data), size))
         return await self._write_all(pieces, writer, lambda: data)
 
     async def interrupt(self, data: bytes, writer: Writer) -> int:
-        """Write a few bytes before all waiting writes."""
+        """Write a few bytes ahead of all queued writes. Return their number."""
         self.check(writer)
         self._cuts += 1
         await self._send(_Outgoing(data, urgent=True), writer, None)
@@ -346,15 +353,15 @@ class Gate:
         return len(data)
 
     async def reply(self, data: bytes) -> None:
-        """Write the terminal's reply to a query: before waiting writes, but never inside a `type_now`."""
+        """Write the terminal's response to a query ahead of queued writes, but never within a `type_now`."""
         await self._send(_Outgoing(data), SYSTEM, None)
 
     def type_now(self, text: str, writer: Writer) -> None:
-        """Type text synchronously, before all waiting writes. What the channel does not take at once is sent next.
+        """Type text synchronously, ahead of all queued writes. Bytes that the channel does not accept at once are sent next.
 
         Raises:
             PtyctlError: BUSY, LOCKED, LOCK_REQUIRED, LOCK_LOST, REMOTE_CLOSED, ALREADY_CLOSED, POLICY_DENIED,
-                APPROVAL_PENDING; nothing was typed then.
+                APPROVAL_PENDING; nothing was typed.
         """
         self._check_begin(writer)
         out = _Outgoing(self._typed_bytes(text))
@@ -398,7 +405,7 @@ class Gate:
                 self._front = None
 
     async def _write_all(self, pieces: Iterator[_Piece], writer: Writer, data: Callable[[], bytes]) -> int:
-        """Send pieces in order. `data` returns all their bytes."""
+        """Send pieces in order; return the number of bytes sent. `data` returns the bytes of all pieces."""
         fence = self._check_begin(writer)
         written = 0
         await self._acquire_order(writer)
@@ -445,7 +452,7 @@ class Gate:
         return written
 
     async def _begin_inspection(self, writer: Writer, data: Callable[[], bytes], time_slice: TimeSlice) -> _Inspection | None:
-        """Judge a write before it is sent; return the inspection of lines that are not known yet. Raises Refusal."""
+        """Judge a write before it is sent. Return an inspection if lines must be judged while it is sent. Raises Refusal."""
         inspector = self._inspector
         if inspector is None or writer.system:
             return None
@@ -460,7 +467,7 @@ class Gate:
         return _Inspection(self, inspector, writer, time_slice, cuts, await inspector.review(whole, writer))
 
     async def _erase(self, keys: bytes, writer: Writer) -> bool:
-        """Delete the pending text of a caller whose line was refused; return whether keys for that were sent."""
+        """Delete the pending text of a caller whose line was refused. Return whether keys were sent for it."""
         if not keys or self._inspector is None:
             return False
         with suppress(PtyctlError):  # the far end has closed
@@ -475,13 +482,13 @@ class Gate:
         return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", self._channel().enter)
 
     def _paste_or_lines(self, part: str, size: int) -> Iterator[_Piece]:
-        """Return the pieces of a text; a bracketed paste is one, unless it is too large: zsh does not wait for its end."""
+        """Split text into pieces. A bracketed paste of at most `size` bytes is one piece: zsh does not wait for its end."""
         if _PASTE.fullmatch(part) and len(data := self._typed_bytes(part)) <= size:
             return iter([_Piece(data, 0, 0)])
         return _pieces(part, size)
 
     def _chunk_bytes(self, writer: Writer) -> int:
-        """Return the largest piece. A secret is sent whole, because its echo is matched whole."""
+        """Return the largest size of a piece in bytes. A secret is not split, because its echo is matched as a whole."""
         size = PACED_CHUNK_BYTES if self._paced else CHUNK_BYTES
         rate = self.pace.chars_per_s if self.pace is not None else None
         if rate is None or self.is_secret(writer):
@@ -505,15 +512,15 @@ class Gate:
 
     @property
     def cuts(self) -> int:
-        """How often input was sent before waiting writes. It may have changed the line of a write that has begun."""
+        """Number of inputs that overtook queued writes. Each may have changed the line of a write that has begun."""
         return self._cuts
 
     async def send(self, out: _Outgoing, writer: Writer, fence: int | None, cuts: int) -> None:
-        """Send a part of a write. Raises _Cut once `cuts` has changed; the rest is not sent then."""
+        """Send a part of a write. Raises _Cut once `cuts` has changed; the rest is not sent."""
         await self._send(out, writer, fence, cuts)
 
     async def _send(self, out: _Outgoing, writer: Writer, fence: int | None, cuts: int | None = None) -> None:
-        """Send all bytes. Before each chunk, check the lease, and that no other input has cut the write."""
+        """Send all bytes. Before each chunk, check the lease, and that no other input has interrupted the write."""
         try:
             while out.sent < len(out.data):
                 if cuts is not None and cuts != self._cuts:
@@ -534,7 +541,7 @@ class Gate:
             raise from_channel(error) from None
 
     def _hand_over(self, out: _Outgoing, writer: Writer) -> None:
-        """Give the channel what it takes now. ECHO is read first: with the input, the program may turn it on again."""
+        """Write what the channel accepts now. ECHO is read first: after the input, the program may turn it on again."""
         channel = self._channel()
         secret = self.is_secret(writer)
         rest = out.data[out.sent :]
@@ -556,7 +563,7 @@ class Gate:
             self._on_input(writer, rest[:taken], secret)
 
     def is_secret(self, writer: Writer) -> bool:
-        """Return whether what a writer types now is secret. The session marks its own secrets."""
+        """Return whether input of a writer is secret now. The session marks its own secrets as `sensitive`."""
         if writer.sensitive or writer.system:
             return writer.sensitive
         return self._channel().echo_off or (self._inspector is not None and self._inspector.asks_secret())
@@ -588,7 +595,7 @@ class Gate:
             raise _not_accepted() from None
 
     async def _wait_for_room(self) -> None:
-        """Wait until the channel takes more input, or until the lease must be checked again."""
+        """Wait until the channel accepts more input, or until the lease must be checked again."""
         draining = asyncio.ensure_future(self._channel().drain())
         try:
             await asyncio.wait({draining}, timeout=RECHECK_S)  # a run may begin outside its task, which forbids asyncio.timeout
@@ -604,7 +611,7 @@ class _Cut(Exception):
 
 @dataclass(slots=True)
 class _Inspection:
-    """The inspection of one write. Its next `judged` lines were judged, unless other input has cut the write since."""
+    """The inspection of one write. Its next `judged` lines were judged, unless other input has interrupted the write."""
 
     gate: Gate
     inspector: Inspector
@@ -650,13 +657,13 @@ class _Inspection:
 
 @dataclass(slots=True)
 class _Outgoing:
-    """Bytes on their way to the channel.
+    """Bytes to be sent to the channel.
 
     Attributes:
-        sent: how many of them the channel took.
-        secret: their echo is masked.
-        urgent: an interrupt.
-        password: it is sent only while a program reads a password.
+        sent: number of bytes that the channel accepted.
+        secret: whether the echo is masked.
+        urgent: whether the bytes are an interrupt.
+        password: whether the bytes are sent only while a program reads a password.
     """
 
     data: bytes
@@ -667,7 +674,7 @@ class _Outgoing:
 
 
 class _Piece(NamedTuple):
-    """Bytes followed by a number of Enters, which were `newline_bytes` of the caller's text."""
+    """Bytes followed by `enters` Enters, which take `newline_bytes` in the caller's text."""
 
     data: bytes
     enters: int
@@ -675,7 +682,7 @@ class _Piece(NamedTuple):
 
 
 def _pieces(text: str, size: int) -> Iterator[_Piece]:
-    """Split text into pieces of at most `size` bytes and at most one line, so that a paced console gets it line by line."""
+    """Split text into pieces of at most `size` bytes and at most one line, so that a paced console receives single lines."""
     for found in _LINE.finditer(text):
         line, newline = found.groups()
         data = line.encode("utf-8", "surrogateescape")

@@ -21,7 +21,7 @@ class InputEcho:
     """Follows the echo of the keys that users type in one terminal."""
 
     def __init__(self, terminal: TerminalState, is_line_empty: Callable[[], bool], awaits_line: Callable[[], bool]) -> None:
-        """Create it.
+        """Create the object.
 
         Args:
             is_line_empty: returns whether nothing was typed since the last line ended: the output of a command is no echo.

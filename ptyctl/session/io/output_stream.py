@@ -46,12 +46,12 @@ class OutputNotPersisted:
 
 @dataclass(frozen=True, slots=True)
 class GapStarted:
-    """From here on output is not persisted. Published once."""
+    """Output is no longer persisted, from the current offset on. Published once."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpoolFlushed:
-    """Text was just written to disk: output is paused or slow enough for background work."""
+    """Buffered text was written to disk: output is paused or slow enough for background work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +86,13 @@ class OutputStream(Receiver):
         spool_end: size of the spool: the offset of the next byte of text.
         signal: wakes waiters when output arrives, the terminal is resized or the stream ends.
         wait: waits for a change of the stream; see `Signal.wait`.
-        notify_waiters: wakes all waiters, for a change of what they check besides the stream.
+        notify_waiters: wakes all waiters after a change of other state that they check.
         subscribe: calls a handler for each event of a type; see `Publisher.subscribe`. The types are those above, and
             `PlacedMark`: a shell mark that was read; its text, if any, is in the spool.
-        read_raw: returns the raw bytes between two offsets; fewer if some are neither on disk nor among the last.
+        read_raw: returns the raw bytes between two offsets; fewer if some are neither on disk nor in memory.
         holds_raw: returns whether all bytes between two offsets can be read.
-        read_spool_file: returns spool text between two offsets as far as it is on disk.
-        disk_bytes: returns how many bytes the output takes on disk.
+        read_spool_file: returns the spool text between two offsets that is on disk.
+        disk_bytes: returns the size of the output on disk, in bytes.
         search_turn: held by the session's searches in threads.
         ended: why the channel ended, or None.
         handling_marks: whether the marks of a received chunk are being published.
@@ -115,7 +115,7 @@ class OutputStream(Receiver):
         """Create the stream.
 
         Args:
-            state: what recovery found in the folder; without it the folder is created.
+            state: the state that recovery found in the folder; without it the folder is created.
             columns: width of the terminal when it was opened.
             searches: the limit of searches in threads.
         """
@@ -162,7 +162,7 @@ class OutputStream(Receiver):
 
     @property
     def persisting(self) -> bool:
-        """Whether received bytes still reach the disk."""
+        """Whether received bytes are written to disk."""
         return self._raw.persisting
 
     @property
@@ -186,7 +186,7 @@ class OutputStream(Receiver):
 
     @property
     def line_feeds(self) -> int:
-        """Grows whenever a chunk with a line feed is received."""
+        """Counter that increases with each received chunk that has a line feed."""
         return self.normaliser.line_feeds
 
     @property
@@ -204,17 +204,17 @@ class OutputStream(Receiver):
 
     @property
     def command_begun(self) -> bool:
-        """Whether a shell has sent the mark that begins a command, and has not returned from it."""
+        """Whether a shell has sent a begin mark, and no end or prompt mark since."""
         return self._command_begun_raw > self._shell_returned_raw
 
     @property
     def line_follows(self) -> bool:
-        """Whether the shell at its prompt, in this terminal, has not reported yet what its hooks have put into the line."""
+        """Whether the shell of this incarnation is at its prompt, and has announced a line mark that has not arrived yet."""
         last, is_current = self.last_prompt, self._shell_returned_raw >= self.incarnation_raw
         return last is not None and last.line_follows and is_current and not self.command_begun
 
     def command_typed(self) -> None:
-        """Record that a command is typed now; see `reader_changed_raw`."""
+        """Record that a command is being typed; see `reader_changed_raw`."""
         self._command_typed_raw = self.raw_size
 
     def read(self, begin: int, end: int) -> bytes:
@@ -248,7 +248,7 @@ class OutputStream(Receiver):
         return rebuilt
 
     def spool_offset(self, raw: int) -> int:
-        """Return the offset in the spool of a raw offset, which is not within blanks, a line end or a control sequence."""
+        """Convert a raw offset to a spool offset. It must not be within blanks, a line end or a control sequence."""
         following, reader = self.read_raw(raw, self.raw_size), self.normaliser.reader
         size = len(following)
         if not passes_unchanged(following):
@@ -325,7 +325,7 @@ class OutputStream(Receiver):
         return self._masking.persistent
 
     def mask_typed(self, secret: bytes) -> None:
-        """Mask a secret that is typed now wherever the far end shows it."""
+        """Mask a secret that is being typed, in its echo and, if it is distinctive, in all further output."""
         before = self.persistent_secrets
         self._masking.arm(secret, self._loop.time())
         self._start_masking()
@@ -333,7 +333,7 @@ class OutputStream(Receiver):
             self._publisher.publish(PersistentSecretsChanged(self.persistent_secrets))
 
     def mask(self, secrets: bytes) -> None:
-        """Mask secrets, one per line, that are already stored."""
+        """Mask secrets of an earlier process, one per line, in all further output."""
         self._masking.remember(secrets)
         self._start_masking()
 
@@ -389,7 +389,7 @@ class OutputStream(Receiver):
             self._receive(self._masking.flush())  # the masking stays armed: the next channel may show the secret too
             self._append_text(self.normaliser.flush())
             self.flush()
-        finally:  # after a bug, the session has to end all the same
+        finally:  # the session must end also after an unexpected exception
             self.ended = reason
             self._publisher.publish(StreamEnded(reason))
             self.signal.notify()

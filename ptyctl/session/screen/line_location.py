@@ -28,7 +28,7 @@ class LineLocation:
         has_marks: Callable[[], bool],
         is_running: Callable[[], bool],
     ) -> None:
-        """Create it.
+        """Create the object.
 
         Args:
             is_device: returns whether the far end is a device rather than a POSIX shell.

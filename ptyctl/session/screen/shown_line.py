@@ -15,7 +15,7 @@ MAX_COST = 1 << 19
 MAX_SCREEN_CELLS = 1 << 17
 #: The most rows above the cursor that may belong to the line.
 _MAX_ROWS = 24
-#: Characters that prompts end in, with the blanks behind them.
+#: Characters that end a prompt, with the blanks after them.
 _PROMPT_END = re.compile(r"[#$%>❯➜λ»:)\]]\s*")
 #: How editors and terminals show a control character, which the shell may ignore, and a quoted line end.
 _CONTROL = re.compile(r"\^[@-_]")
