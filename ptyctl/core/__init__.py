@@ -1,9 +1,9 @@
 """Pure logic: bytes or values in, values out. No await, clock, file or socket; time is passed in.
 
 Output: `normaliser.py` converts raw bytes to spool text, `spool.py` holds it, `search.py` matches patterns on it, `renderer.py`
-makes the text a person reads, `screen/` emulates a terminal, `sanitizer.py` protects viewers, `secret_masker.py` hides secrets,
-`echo_masker.py` those that are echoed. `session_export.py` exports recordings. `control_sequences.py` defines the grammar that
-they share.
+produces readable text, `screen/` emulates a terminal, `sanitizer.py` protects viewers, `secret_masker.py` masks secrets, and
+`echo_masker.py` their echo. `session_export.py` exports recordings. `control_sequences.py` defines the grammar that these
+modules share.
 
 Commands: `marks.py` and `marker.py` (ends of commands in shells), `echo.py` (devices), `shells.py`. Sessions: `states.py`,
 `lease.py`, `limits.py`. Access: `principal.py`. Input: `keys.py`, `unfinished_line.py`. Serialization: `json_lines.py`.

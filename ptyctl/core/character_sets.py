@@ -4,5 +4,5 @@ from __future__ import annotations
 
 #: DEC special graphics: a translation for `str.translate`.
 SPECIAL_GRAPHICS = dict(zip(range(ord("_"), 0x7F), " ◆▒␉␌␍␊°±␤␋┘┐┌└┼⎺⎻─⎼⎽├┤┴┬│≤≥π≠£·", strict=True))
-#: It joins two characters to one.
+#: Joins two characters into one cluster.
 ZERO_WIDTH_JOINER = "\u200d"

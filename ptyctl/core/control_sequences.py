@@ -27,14 +27,14 @@ CR = b"\x0d"
 NAK = b"\x15"  # Ctrl-U
 ESC = b"\x1b"
 
-#: Brackets around pasted text (xterm, private mode 2004): an application inserts it and does not interpret it.
+#: Brackets around pasted text (xterm, private mode 2004), which an application inserts without interpreting it.
 PASTE_BEGIN = ESC + b"[200~"
 PASTE_END = ESC + b"[201~"
 
-#: DEC private modes that change what is typed or drawn.
+#: DEC private modes that change the bytes of keys, or the screen.
 DECCKM = 1  # application cursor keys
 BRACKETED_PASTE = 2004
-#: Each of them shows the alternate screen.
+#: Modes that show the alternate screen.
 ALTERNATE_SCREENS = frozenset((47, 1047, 1049))
 
 #: The introducer, after ESC, of DCS, SOS, PM and APC.
@@ -55,15 +55,15 @@ CSI_BODY = r"[\x20-\x3f]*"
 CSI_FINAL = r"[\x40-\x7e]"
 ESCAPE_BODY = r"[\x20-\x2f]*"
 ESCAPE_FINAL = r"[\x30-\x7e]"
-#: Select Graphic Rendition (SGR): sets the attributes of the following characters. What follows ESC.
+#: Select Graphic Rendition (SGR), without ESC: sets the attributes of the following characters.
 SGR_PARAMETERS = r"[0-9;:]*"
 SGR_BODY = rf"\[{SGR_PARAMETERS}m"
 #: A sequence of any kind in text, complete or torn.
 SEQUENCE = rf"\x1b(?:\[{CSI_BODY}{CSI_FINAL}?|{_STRING}|{ESCAPE_BODY}{ESCAPE_FINAL}?)"
-#: A sequence in text that continues behind the end of the text.
+#: A sequence in text that is incomplete at the end of the text.
 PARTIAL_SEQUENCE = rf"\x1b(?:\[{CSI_BODY}|\]{OSC_BODY}\x1b?|{STRING_INTRODUCER}{STRING_BODY}\x1b?|{ESCAPE_BODY})\Z"
 
-#: Ignored between ESC and the rest of a sequence: C0 controls, which act before it, and what is not ASCII.
+#: Characters between ESC and the rest of a sequence: C0 controls, which act before it, and non-ASCII ones, which are ignored.
 TERMINAL_IGNORED = r"[^\x18\x1a\x1b -~]"
 TERMINAL_CSI_BODY = r"[^@-~\x18\x1a\x1b]*"
 TERMINAL_CSI_END = r"(?:[@-~\x18\x1a]|(?=\x1b))"
@@ -73,7 +73,7 @@ TERMINAL_ESCAPE_END = r"(?:[0-~\x18\x1a]|(?=\x1b))"
 TERMINAL_ESCAPE_FINAL = r"[0-OQ-WYZ\\`-~\x18\x1a]"
 #: Two groups: the ignored bytes, and the introducer (empty for an escape sequence).
 TERMINAL_INTRODUCER = rf"\x1b({TERMINAL_IGNORED}*)([\[\]PX^_]?)"
-#: Where a sequence ends, by its introducer.
+#: The end of a sequence, by its introducer.
 TERMINAL_ENDS = {
     "[": TERMINAL_CSI_END,
     "]": OSC_END,
@@ -91,7 +91,7 @@ _SEQUENCE = compile_bytes(SEQUENCE)
 
 
 def strip_sequences(data: bytes) -> bytes:
-    """Remove all sequences, also a torn one at the end."""
+    """Remove all sequences, including an incomplete one at the end."""
     return _SEQUENCE.sub(b"", data)
 
 

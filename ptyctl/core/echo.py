@@ -1,7 +1,7 @@
-"""Finds the echo of a typed line in a device's output, compared as a terminal shows it, and removes echo and prompt.
+"""Finds the echo of a typed line in rendered output of a device, and removes echo and prompt.
 
-A line editor wraps, repaints, truncates and doubles characters of a line that reaches its edge. Its width may differ from that
-of the terminal.
+Line editors wrap, repaint, truncate and double characters of a line that reaches the edge. Their width may differ from the
+terminal's.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MAX_ROWS = 64
 def echo_end(data: bytes, prompt: str, line: str, width: int) -> int | None:
     """Return the offset in `data` after the echo of `line`, typed at `prompt`, and its line end.
 
-    `data` is everything received since. None: the echo may be incomplete. 0: the device does not echo.
+    `data` is the output since the line was typed. Returns None if the echo may be incomplete, 0 if the device does not echo.
     """
     end = data.find(b"\n") + 1
     if not end:

@@ -1,4 +1,4 @@
-"""Masks the echo of a typed secret: at the place where an echo can be, and nowhere else."""
+"""Masks the echo of a typed secret, only at positions where an echo can be."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from .control_sequences import SEQUENCE, compile_bytes
 MASK = b"*"
 #: After this time no echo is expected (seconds).
 ECHO_TIMEOUT_S = 10.0
-#: Text that is followed by this much silence is the answer: no echo follows it (seconds).
+#: Silence after which received text counts as the response, which no echo follows (seconds).
 ANSWER_PAUSE_S = 1.0
-#: How long the begin of an echo is held back for the rest, where the cursor was; otherwise, and behind other text (seconds).
+#: How long a partial echo is held back: at the position where the secret was typed, and elsewhere (seconds).
 INCOMPLETE_HOLD_S = 1.0
 HOLD_S = 0.2
-#: A longer line has text.
+#: Largest size of a line without text.
 _LINE_BYTES = 4096
 #: What a line may contain besides text: controls, blanks, and the masks that some programs show for a secret.
 _NO_TEXT = compile_bytes(rf"(?>{SEQUENCE}|[\x00-\x1a\x1c-\x20*\x7f])*+")
-#: Byte after an echo: at the cursor, if more was typed in that line; and behind other text, where only Enter's echo follows.
+#: The byte after an echo: at the cursor, where more may be typed in the line; and after other text, where only Enter follows.
 _NO_WORD = re.compile(rb"[^0-9A-Za-z_.-]")
 _CONTROL = re.compile(rb"[\x00-\x1f]")
 #: A device's log line contains a time of day, or the code of the message (RFC 3164; Cisco: %FACILITY-SEVERITY-MNEMONIC).
@@ -35,24 +35,24 @@ class _Echo:
 class EchoMasker:
     """Masks the expected echoes in a stream; without pauses, the result does not depend on how the bytes are split.
 
-    An echo begins where the cursor was when the secret was typed, or behind output that was on its way then. It is not the
-    begin of a word, and behind other output it ends the line: there the same text in a log line or a prompt is no echo.
+    An echo begins at the cursor position at which the secret was typed, or after output that was in transit. It is not the
+    start of a word, and after other output it must end the line: the same text in a log line or a prompt is not an echo.
     A line without text is the echo of Enter alone: the far end does not show that secret. If a log line follows, the line
-    without text may be the log line's begin, and the secret is expected in the next line, too.
+    without text may be the start of the log line, and the secret is expected in the next line, too.
     Times are seconds of any monotonic clock.
     """
 
     def __init__(self) -> None:
-        #: The end of the input that may be the begin of an echo.
+        #: The end of the input that may be a partial echo.
         self.held = b""
         self._echoes: list[_Echo] = []
         self._doubtful: list[_Echo] = []  # expected again if this line is a log line
-        self._behind_log: list[_Echo] = []  # those of the echoes that are expected in this line only
-        self._line = b""  # what was received in this line since the first of these secrets was typed
-        self._typed = 0  # its size when the last secret was typed
-        self._first_line = False  # whether it is still the line in which the last secret was typed
-        self._echoed = False  # whether it contains an echo
-        self._text_at: float | None = None  # when text was received last
+        self._behind_log: list[_Echo] = []  # echoes that are expected in this line only
+        self._line = b""  # output in this line since the first of these secrets was typed
+        self._typed = 0  # size of `_line` when the last secret was typed
+        self._first_line = False  # whether the last secret was typed in this line
+        self._echoed = False  # whether the line contains an echo
+        self._text_at: float | None = None  # time at which text was last received
 
     @property
     def armed(self) -> bool:
@@ -61,19 +61,19 @@ class EchoMasker:
 
     @property
     def hold_s(self) -> float:
-        """How long to wait for more input before `flush`."""
+        """Time to wait for more input before `flush` (seconds)."""
         complete = any(echo.secret == self.held for echo in self._echoes)
         return INCOMPLETE_HOLD_S if self._cursor_end(b"") >= 0 and not complete else HOLD_S
 
     def expect(self, secret: bytes, now: float) -> None:
-        """Expect the echo of a line, or of a part of one, that is typed now."""
+        """Expect the echo of `secret`, a line or a part of one that is being typed."""
         if not self._echoes:
             self._line, self._echoed = b"", False
         self._typed, self._first_line, self._text_at = len(self._line), True, None
         self._echoes.append(_Echo(secret, now + ECHO_TIMEOUT_S))
 
     def feed(self, data: bytes, now: float) -> bytes:
-        """Return masked input. The begin of an echo at the end is held back."""
+        """Return the data with echoes masked. A partial echo at its end is held back."""
         answered = self._text_at is not None and now - self._text_at >= ANSWER_PAUSE_S
         self._echoes = [] if answered else [echo for echo in self._echoes if echo.until > now]
         self._doubtful = [] if answered else [echo for echo in self._doubtful if echo.until > now]
@@ -97,7 +97,7 @@ class EchoMasker:
         return b"".join(masked) + data[at:]
 
     def flush(self) -> bytes:
-        """Release the held input because nothing followed in time. A complete echo is masked."""
+        """Return the held input after `hold_s` without more input. A complete echo is masked."""
         held, self.held = self.held, b""
         if any(echo.secret == held for echo in self._echoes):
             return self._masked(held)
@@ -107,7 +107,7 @@ class EchoMasker:
     def _first_echo(self, text: bytes) -> tuple[int, bytes]:
         """Return position and secret of the first echo in a line, the longest of several.
 
-        Without one the secret is empty, and the position is that of the end of the text that may be the begin of an echo.
+        Without an echo the secret is empty, and the position is the start of a partial echo, or the length of the text.
         """
         if not self._echoes:
             return len(text), b""
@@ -130,13 +130,13 @@ class EchoMasker:
         return len(text), b""
 
     def _is_next_echo(self, secret: bytes, text: bytes, *, begun: bool = False) -> bool:
-        """Whether the text behind an echo is the echo of what was typed next, or only the begin of one."""
+        """Return whether the text after an echo begins with another expected echo or, with `begun`, is a part of one."""
         others = [echo.secret for echo in self._echoes]
         others.remove(secret)
         return any(len(text) < len(other) and other.startswith(text) if begun else text.startswith(other) for other in others)
 
     def _cursor_end(self, text: bytes) -> int:
-        """Return up to which offset of this text the cursor is where it was when the last secret was typed; -1 if nowhere."""
+        """Return the offset in this text up to which the cursor has not moved since the last secret was typed, or -1."""
         line = self._line[self._typed :]
         moved = _NO_TEXT.match((line + text).partition(b"\r")[0])
         return moved.end() - len(line) if self._first_line and moved is not None else -1

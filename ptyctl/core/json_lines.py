@@ -12,13 +12,13 @@ from pydantic_core import PydanticSerializationError, to_json
 MAX_LINE_BYTES = 1024 * 1024
 #: Longest line accepted from a daemon.
 MAX_REPLY_LINE_BYTES = 64 * 1024 * 1024
-#: Most bytes of a request outside its strings. Each few of them become an object: decoding more would block the event loop.
+#: Largest number of bytes of a request outside its strings. They become objects, and decoding more would block the event loop.
 MAX_STRUCTURE_BYTES = 64 * 1024
 #: Longer integers, which Python's int() rejects, become an infinite float: validation reports the field.
 _MAX_DIGITS = 4300
 #: The id of a JSON-RPC request.
 CallId = int | str
-#: The id of a JSON-RPC message is searched in this much of its begin and of its end.
+#: Size of the start and of the end of a JSON-RPC message in which its id is searched.
 ID_SEARCH_BYTES = 4096
 _ID = rb'"id"\s*:\s*(-?[0-9]{1,40}|"(?:[^"\\]|\\.){0,1000}+")\s*'
 _SHORT_MEMBER = rb'"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*'
@@ -29,7 +29,7 @@ _ID_AT_END = re.compile(rb"(?<!\\)" + _ID + rb"(?:,\s*" + _SHORT_MEMBER + rb")*+
 def encode(value: Any) -> bytes:
     """Return the value as one line, with its newline.
 
-    `to_json` encodes the text of a long reply in a third of the time of `json`, and `json` the lone surrogates that it refuses.
+    `to_json` encodes long text in a third of the time of `json`. `json` encodes lone surrogates, which `to_json` rejects.
     U+2028 and U+2029 are escaped, because some clients end lines there.
     """
     try:
@@ -98,9 +98,9 @@ _DECODER = json.JSONDecoder(parse_int=_integer)
 
 
 def find_id(line: bytes) -> int | str | None:
-    """Return the id of a JSON-RPC message that cannot be decoded; None if it has none.
+    """Return the id of a JSON-RPC message that cannot be decoded; None if it is not found.
 
-    The id is the first or the last member, except for `jsonrpc` and `method`: the rest, which may be invalid, is not parsed.
+    The id is found as the first or last member, next to `jsonrpc` and `method`. The rest, which may be invalid, is not parsed.
     """
     found = _ID_AT_BEGIN.match(line, 0, ID_SEARCH_BYTES) or _ID_AT_END.search(line, max(len(line) - ID_SEARCH_BYTES, 0))
     try:

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 
-#: How long the queue keeps the place of a task between two calls.
+#: How long the queue keeps the place of a task between two calls (seconds).
 GRACE_S = 2.0
 #: Number of tasks whose last lease is remembered after its end.
 _MAX_ENDS = 256
@@ -20,27 +20,27 @@ EndReason = Literal["expired", "taken_over", "released"]
 
 
 class Owner(NamedTuple):
-    """Who holds a lease, waits for it, reads or types: a task of a principal; "" is the calls without a task.
+    """The owner of a lease, a place in the queue or typed text: a task of a principal. A `task_id` of "" means no task.
 
-    Two principals' tasks with one name are two owners.
+    Tasks of two principals with the same `task_id` are two owners.
     """
 
     principal: str
     task_id: str
 
     def describe(self, to: Owner | None) -> str:
-        """Return its name for a message to another owner: with the principal if that is another one."""
+        """Return the name in a message to another owner, with the principal if it differs from the reader's."""
         task = f"task {self.task_id}" if self.task_id else "a caller without a task"
         return task if to is None or to.principal == self.principal else f"{task} of {self.principal}"
 
     def label(self, principal: str) -> str:
-        """Return its name in a list for a principal: with its own principal if that is another one."""
+        """Return the name in a list for a principal, with the owner's principal if it is a different one."""
         return self.task_id if self.principal == principal else f"{self.task_id} ({self.principal})".lstrip()
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """An exclusive right to write. `expires_at` is in seconds of the clock; `fence` grows with each new lease."""
+    """An exclusive right to write. `expires_at`: monotonic seconds. `fence`: fencing token, greater for each new lease."""
 
     holder: Owner
     expires_at: float
@@ -48,7 +48,7 @@ class Lease:
 
 
 class LeaseEnd(NamedTuple):
-    """How the last lease of the owner `of` ended, and when. `by`: who took it over. `not_held`: there was none."""
+    """How and when the last lease of the owner `of` ended. `by`: the owner that took it over. `not_held`: there was none."""
 
     reason: EndReason | Literal["not_held"]
     at: float = 0.0
@@ -57,7 +57,7 @@ class LeaseEnd(NamedTuple):
 
     @property
     def is_loss(self) -> bool:
-        """Whether the owner has not released it."""
+        """Whether the lease ended without a release by its owner."""
         return self.reason in ("expired", "taken_over")
 
     def describe(self, now: float) -> str:
@@ -85,7 +85,7 @@ class Leases:
         Args:
             store: makes a lease durable before it is granted; if it raises, nothing changes.
             on_grant: called with each new lease and its TTL in seconds, not when it is extended.
-            on_end: called when a lease has ended; for one that expired, at the next use.
+            on_end: called when a lease has ended; after an expiry, at the next use of this object.
         """
         self.queue = LeaseQueue()
         self._store = store
@@ -97,13 +97,13 @@ class Leases:
         self._ends: dict[Owner, LeaseEnd] = {}
 
     def restore(self, lease: Lease | None, fence: int, losses: Iterable[LeaseEnd] = ()) -> None:
-        """Take over the state of an earlier process; fences continue from `fence`. `losses`: its `losses()`."""
+        """Restore the state of an earlier process: its lease, the last fence, and the result of its `losses()`."""
         self._lease, self.fence = lease, fence
         for end in losses:
             self._remember(end)
 
     def renew_fence(self, fence: int, now: float) -> None:
-        """Give the active lease and all further ones greater fences than `fence`. Raises as `store`; nothing changes then."""
+        """Make the fences of the active lease and of all further leases greater than `fence`. Unchanged if `store` raises."""
         lease, fence = self.current(now), max(self.fence, fence)
         if lease is not None:
             self._lease = self._stored(Lease(lease.holder, lease.expires_at, fence + 1))
@@ -111,7 +111,7 @@ class Leases:
         self.fence = fence
 
     def revoke(self, now: float) -> None:
-        """End the lease, if there is one: another process grants leases now."""
+        """End the lease, if any, because another process grants leases from now on."""
         self.current(now)
         self._end("taken_over", now)
 
@@ -132,7 +132,7 @@ class Leases:
         return self._ends.get(owner, LeaseEnd("not_held"))
 
     def losses(self) -> list[LeaseEnd]:
-        """Return the last ends that were not the owner's own release, the oldest one first; at most one of each owner."""
+        """Return the last expiries and take-overs, oldest first, at most one for each owner."""
         return [end for end in self._ends.values() if end.is_loss]
 
     def _end(self, reason: EndReason, at: float, by: Owner | None = None) -> None:
@@ -168,7 +168,7 @@ class Leases:
         return self._grant(owner, ttl_s, now)
 
     def take_over(self, owner: Owner, ttl_s: float, now: float) -> tuple[Lease, Owner | None]:
-        """Acquire the lease regardless of holder and queue. Also returns the previous holder, if it is another one."""
+        """Acquire the lease regardless of holder and queue. Also return the previous holder, if it is a different owner."""
         lease = self.current(now)
         if lease is not None and lease.holder == owner:
             return self.acquire(owner, ttl_s, now), None
@@ -224,7 +224,7 @@ class Leases:
         self._end("released", now)
 
     def check(self, owner: Owner, required: bool, now: float) -> int | None:
-        """Check that `owner` may write. Returns the fence of its lease, or None if no lease is active or needed.
+        """Check that `owner` may write. Return the fence of its lease, or None if no lease is active and none is required.
 
         Raises:
             PtyctlError: LOCKED if another task holds the lease. If a lease is required and none is active: LOCK_LOST if the
@@ -242,14 +242,14 @@ class Leases:
 
 @dataclass(slots=True)
 class _Place:
-    """A place in the queue: `calls` of the task are waiting; without any, the place is kept until `kept_until`."""
+    """A place in the queue. `calls`: number of waiting calls of the task; with 0, the place is kept until `kept_until`."""
 
     calls: int = 0
     kept_until: float = 0.0
 
 
 class LeaseQueue:
-    """The tasks that wait for a session's lease, first come, first served.
+    """FIFO queue of the tasks that wait for a session's lease.
 
     A task keeps its place for `GRACE_S` after a call returned without the lease, so that a task with short calls can continue
     to wait. Only a task with a waiting call is granted the lease.
@@ -271,7 +271,7 @@ class LeaseQueue:
             place.kept_until = now + GRACE_S
 
     def withdraw(self, owner: Owner) -> None:
-        """Cancel a call; the owner leaves unless other calls of it wait."""
+        """Cancel a call; the owner leaves the queue unless other calls of it wait."""
         place = self._places.get(owner)
         if place is not None:
             place.calls -= 1

@@ -1,4 +1,4 @@
-"""The named limits of what clients use at the same time, and counters that enforce them."""
+"""The named limits of concurrent use by clients, and counters that enforce them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ptyctl.api.session import LimitUse
 
 
 class Limit(NamedTuple):
-    """The largest number of something. The name is also that of the setting, for example PTYCTL_MAX_SESSIONS.
+    """A limit on a number of objects in use. `name` is also the name of its setting, for example PTYCTL_MAX_SESSIONS.
 
     Attributes:
-        what: plural noun and scope, for the error's message.
+        what: the counted objects and their scope, for the error message.
         hint: the next step of a caller that exceeds the limit.
     """
 
@@ -24,7 +24,7 @@ class Limit(NamedTuple):
     hint: str
 
     def check(self, in_use: int) -> None:
-        """Check that there is room for one more.
+        """Check that one more may be in use.
 
         Raises:
             PtyctlError: LIMIT_EXCEEDED.
@@ -38,7 +38,7 @@ class Limit(NamedTuple):
             )
 
     def use(self, in_use: int) -> LimitUse:
-        """Return the entry of a status."""
+        """Return the use of this limit for a status reply."""
         return LimitUse(name=self.name, in_use=in_use, limit=self.maximum)
 
 
@@ -94,23 +94,23 @@ LIMITS = {
 
 
 class UseCounter:
-    """The number of things in use that a limit applies to."""
+    """Counts the objects in use to which a limit applies."""
 
     def __init__(self, limit: Limit) -> None:
         self.limit = limit
         self.in_use = 0
 
     def increase(self) -> None:
-        """Count one more, also above the limit."""
+        """Add one, even above the limit."""
         self.in_use += 1
 
     def decrease(self) -> None:
-        """Count one less."""
+        """Subtract one."""
         self.in_use -= 1
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """Count one more in a context.
+        """Context manager that counts one object in use.
 
         Raises:
             PtyctlError: LIMIT_EXCEEDED.
@@ -123,7 +123,7 @@ class UseCounter:
 
 
 def count_all(counters: Sequence[UseCounter]) -> None:
-    """Count one more in each counter.
+    """Add one to each counter.
 
     Raises:
         PtyctlError: LIMIT_EXCEEDED; nothing is counted.

@@ -20,14 +20,14 @@ from .shells import Dialect
 FUNCTION = "__ptyctl"
 #: The shell variable with the word that comes before `eval`; the function sets it each time.
 _BEFORE_EVAL = f"{FUNCTION}_by"
-#: Its expansion: no word if it is empty, and one word whatever IFS is.
+#: Expansion of that variable: no word if it is empty, otherwise one word regardless of IFS.
 _WORD_BEFORE_EVAL = f'${{{_BEFORE_EVAL}:+"${_BEFORE_EVAL}"}}'
-#: The words that evaluate a text within a command; with marks, the hooks choose some of them. fish allows no function `eval`.
+#: The words that evaluate a text within a command; hooks that send marks choose some of them. fish allows no function `eval`.
 EVALUATE = f"{_WORD_BEFORE_EVAL} ${{{FUNCTION}:-eval}}"
-#: What the function does first: find a word that avoids functions of the user's, which may have the name of a builtin. `:` if
-#: there is none. `command` also keeps an error in a special builtin from ending the line. bash reports functions (`declare`
+#: First step of the function: choose a word that bypasses the user's functions, which may have the name of a builtin; `:` if
+#: there is none. `command` also prevents that an error in a special builtin ends the line. bash reports functions (`declare`
 #: sets no attribute here). In other POSIX shells only the builtin `command` finds `:` and does not find a missing file, and
-#: eval is a special builtin, which no function replaces (POSIX 2.9.1.4). `@` is that variable.
+#: eval is a special builtin, which no function replaces (POSIX 2.9.1.4). `@` denotes the variable `_BEFORE_EVAL`.
 _CHOOSE: dict[Dialect, str] = {
     "posix": (
         r"case ${BASH_VERSION-} in ?*)@=command;\declare -f +i command&&{ @=builtin;\declare -f +i builtin&&{ @=;"
@@ -35,7 +35,7 @@ _CHOOSE: dict[Dialect, str] = {
     ),
     "zsh": "@=builtin;((${+functions[builtin]}))&&{ @=;((${+functions[eval]}))&&@=:;}",
 }
-#: Removes the function that keeps `_CHOOSE` from a word, in a subshell. bash in POSIX mode finds unset before a function.
+#: Removes, in a subshell, the function that prevents `_CHOOSE` from finding a word. bash in POSIX mode finds unset before it.
 _REMOVE: dict[Dialect, str] = {"posix": r"POSIXLY_CORRECT=;\unset -f command", "zsh": r"\unset -f builtin"}
 #: printf in a subshell, where a function of that name can be removed. zsh reports an error if there is none.
 _SUBSHELL_PRINTF: dict[Dialect, str] = {
@@ -44,13 +44,13 @@ _SUBSHELL_PRINTF: dict[Dialect, str] = {
 }
 #: The start of fish's message for a line that it cannot run.
 FISH_ERROR_PREFIX = "fish: "
-#: Appended to a command: a failure then does not end a shell under `set -e` or run a trap, and keeps its status.
+#: Appended to a command, so that a failure keeps its status and neither ends a shell under `set -e` nor runs a trap.
 _AND_ON = "&&:"
 #: Characters that a terminal or a line editor interprets even in quotes, and bytes that are not UTF-8 (as surrogates, PEP 383).
 _ACTED_UPON = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\udc80-\udcff]")
 #: Characters that a printf format in single quotes cannot contain; `!` because bash expands history in double quotes.
 _NOT_IN_A_FORMAT = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\udc80-\udcff'\\%!]|^-")
-#: The same for a format in one row, in which other control characters may stay.
+#: The same for a format in one row, which may contain other control characters.
 _NOT_IN_A_ROW = re.compile(r"[\n'\\%!]")
 #: A terminal in canonical mode truncates a line at 4095 bytes (Linux termios(3)), the editor of busybox at 1024. A longer
 #: command is typed in several lines of 150 characters, of up to four bytes each; quotes are closed and reopened between them.
@@ -60,12 +60,12 @@ _LONG_LINE = re.compile(r"((?:'\\''|[^'\n]){150})(?=[^\n])")
 _RETURN = 'return "$3";'
 _ROW_BYTES = 1000
 
-#: Words, also quoted, and redirections, in pipelines and lists.
+#: A plain command: words, also quoted ones, and redirections, in pipelines and lists.
 _VARIABLE = r"\$(?:\w+|\?)"
 _WORD = rf"""(?:[\w./:@%+,~-]|=(?=[\w$])|{_VARIABLE}|'[^'!\x00-\x1f\x7f\\]*'|"(?:[^"!`$\x00-\x1f\x7f\\]|{_VARIABLE})*")+"""
 _NEXT = rf"(?:(?:\d?(?:>>|[<>]) ?)?{_WORD}|\d?>&\d)"
 _PLAIN = re.compile(rf"{_WORD}(?: +(?:(?:\|\||&&|[|;&]) +)?{_NEXT}|; +{_WORD})*(?: &)?")
-#: Names or starts a job. zsh counts an eval as one, so that the first job of the evaluated command would be the second.
+#: A command that names or starts a job. zsh counts an eval as a job, so that the first job in it would have the number 2.
 _USES_JOB = re.compile(r"(?:^| )(?:%|&(?!&))")
 #: Reserved words, after which a command may be incomplete.
 _RESERVED = re.compile(
@@ -73,13 +73,13 @@ _RESERVED = re.compile(
     r"begin|end|and|or|not|nocorrect|noglob)(?:$|[ ;])"
 )
 _PLAIN_LIMIT = 1000
-#: The size of one paste in zsh: at most 4 KB in UTF-8, which a terminal takes in one write, and mostly one SSH packet.
+#: Size of one paste in zsh: at most 4 KB of UTF-8, which fits one write to a terminal, and usually one SSH packet.
 _ZSH_PASTE_CHARACTERS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """Wraps commands for one shell; `nonce` is that of the session's marks."""
+    """Wraps commands for one shell. `nonce` identifies the marks of the session."""
 
     nonce: str
     dialect: Dialect = "posix"
@@ -87,9 +87,9 @@ class Marker:
     def line(self, command: str, counter: int, *, define: bool = True) -> str:
         """Return one logical line that runs `command` between a begin mark (`counter`) and an end mark (`counter` + 1).
 
-        `define` includes the definition of the function that prints a mark. The shell keeps it, and without it the line is
-        echoed in a third of the time. `$?` is preserved for the command and after it. The leading blank keeps the line out of
-        the history of shells that are configured so (HISTCONTROL, HIST_IGNORE_SPACE).
+        `define` includes the definition of the function that prints a mark. The shell keeps the function, so that later lines
+        can omit it and are echoed in a third of the time. `$?` is preserved for the command and after it. The leading blank
+        keeps the line out of the history of shells that are configured so (HISTCONTROL, HIST_IGNORE_SPACE).
         """
         begin, separator = f"{FUNCTION} {counter} B ", ";"
         previous = status = "$status" if self.dialect == "fish" else f"$?{_AND_ON}"
@@ -108,10 +108,10 @@ class Marker:
         return self._function(f"'\\033]{OSC_NUMBER.decode()};{self.nonce};%s;%s;%s\\007'")
 
     def _function(self, format_: str, more: str = "") -> str:
-        """Return the definition: print the arguments counter, kind and status, and return the status.
+        """Return the definition of the function, which prints the arguments counter, kind and status, and returns the status.
 
-        In a shell that cannot evaluate the command, an end mark takes the place of the begin mark. Without a word that avoids
-        functions, it calls itself in a subshell where one of them is removed; a fourth argument prevents that it does so again.
+        In a shell that cannot evaluate the command, it prints an end mark in place of the begin mark. Without a word that
+        bypasses functions, it calls itself in a subshell without one of them; a fourth argument stops the recursion.
         """
         if self.dialect == "fish":
             return f"function {FUNCTION};builtin printf {format_} $argv{more};return $argv[3];end"
@@ -124,7 +124,7 @@ class Marker:
     def eval_command(self, command: str, evaluate: str | None = None) -> str:
         """Return a line that evaluates a command of any number of lines, with control characters escaped.
 
-        `evaluate` are the words for it; without, those that the line of the marker, or the hooks, have chosen.
+        `evaluate`: the words that evaluate the text; by default those that the marker line or the hooks have chosen.
         """
         command = command.replace("\r\n", "\n")
         if self.dialect == "fish":
@@ -179,7 +179,7 @@ def _literal(text: str) -> str:
 
 
 def is_typable(command: str) -> bool:
-    """Whether a command can be typed unchanged in bash and zsh.
+    """Return whether a command can be typed unchanged in bash and zsh.
 
     No line editor, history expansion or line limit may alter it, and it can be neither incomplete nor a syntax error: a shell
     responds to those with a continuation prompt, or keeps the previous status.
@@ -190,11 +190,11 @@ def is_typable(command: str) -> bool:
 
 
 def as_paste(line: str, bracketed: bool, dialect: Dialect = "posix") -> str:
-    """Return the line as it is typed: with several lines, as a bracketed paste if the line editor supports it.
+    """Return the text to type for a line: a bracketed paste if it has several rows and the line editor supports it.
 
-    In zsh, as several pastes of whole rows, each of which is sent at once: zsh ends a paste in which no byte arrives for its
-    KEYTIMEOUT (0.4 s), and takes the rest for keys. The second and later ones begin with a line feed, so that no widget takes
-    one for a URL.
+    zsh gets several pastes of whole rows, each sent at once: it ends a paste in which no byte arrives for its KEYTIMEOUT
+    (0.4 s), and reads the rest as keys. The second and later pastes begin with a line feed, so that no widget treats one as a
+    URL.
     """
     if not bracketed or "\n" not in line:
         return line

@@ -1,4 +1,4 @@
-"""In-band marks: a private OSC sequence with which a shell reports its prompt and the begin and end of commands.
+"""In-band marks: a private OSC sequence with which a shell reports its prompt, and the start and end of commands.
 
     OSC 7717 ; nonce ; counter ; P ; status [+] [, line] ; ts [, keys] ; cwd  the prompt follows
     OSC 7717 ; nonce ; counter ; L [; line]                                   the line editor waits for a key
@@ -10,8 +10,8 @@ Prompt and line marks count only with the nonce of the shell's integration: any 
 typed marks. A line mark directly follows the prompt mark that announces it. In a begin mark sent by a command marker
 (`marker.py`), the previous status takes the place of the command. `ts` is epoch ms, or empty if the shell has no clock.
 `keys` are bindings that a start-up file has changed (`ptyctl/policy/key_bindings.py`). `line` is text that the shell has put
-behind the prompt (`print -z` of zsh, a line that was put aside); it is empty if the text is long or not known. With `+`,
-hooks of the shell may put more text there before it reads: an L mark follows with the whole text. `line`, `keys`, `cwd` and
+after the prompt (`print -z` of zsh, a pushed line); it is empty if the text is long or unknown. With `+`, hooks of the shell
+may put more text there before it reads: an L mark follows with the whole text. `line`, `keys`, `cwd` and
 `command` are percent-encoded where necessary; a long command is truncated.
 """
 
@@ -26,7 +26,7 @@ MarkKind = Literal["prompt", "line", "begin", "end"]
 
 OSC_NUMBER = b"7717"
 SENTINEL = b"__FWS_PROMPT__"
-#: A counter that is this much larger than the last one was not sent by the shell, which counts up to 5 for each command.
+#: Largest step from one counter to the next. The shell uses at most 5 numbers for each command.
 _MAX_STEP = 100_000
 #: The payload of a mark, with the fields of each kind.
 _MARK = re.compile(
@@ -74,9 +74,9 @@ class PlacedMark(NamedTuple):
 
 
 class MarkReader:
-    """Accepts the marks of one session. Each source has a nonce and a counter, which must be a little larger than the last.
+    """Accepts the marks of one session. Each source has a nonce and a counter, which must increase by at most `_MAX_STEP`.
 
-    The last nonce is that of the shell's integration, which alone sends prompt and line marks.
+    The last nonce identifies the shell's integration, the only source of prompt and line marks.
     """
 
     def __init__(self, *nonces: str) -> None:
@@ -129,7 +129,7 @@ class MarkReader:
         return Mark(nonce, counter, "begin", command=None if command is None else unquote_to_bytes(command))
 
     def is_of_shell(self, mark: Mark) -> bool:
-        """Return whether the shell's integration has sent a mark."""
+        """Return whether a mark was sent by the shell's integration."""
         return mark.nonce.encode() == self._shell
 
     def next_counter(self, nonce: str) -> int:
@@ -138,7 +138,7 @@ class MarkReader:
 
 
 def with_line(prompt: Mark | None, mark: Mark) -> Mark | None:
-    """Return a prompt mark with what a line mark behind it reports."""
+    """Return a prompt mark with the text of the line mark that follows it."""
     return None if prompt is None else prompt._replace(line=mark.line, line_follows=False)
 
 

@@ -1,10 +1,10 @@
-"""Raw terminal bytes to spool text; the result does not depend on how the bytes are split.
+"""Converts raw terminal bytes to spool text. The result does not depend on how the bytes are split.
 
 1. Control sequences and C0 controls other than LF, HT, BS and CR are removed.
 2. CR LF, CR CR LF and a CR alone become one LF.
-3. Of a run of 9 to 1024 blanks that a CR alone follows, 8 remain: zsh and fish fill the line so in front of each prompt.
+3. A run of 9 to 1024 blanks before a CR alone is reduced to 8: zsh and fish fill the line in this way before each prompt.
 
-All other bytes pass, including those that are not UTF-8. A sequence longer than a limit is given up: the rest of it is text.
+All other bytes pass, including those that are not UTF-8. The part of a sequence beyond a limit is text.
 The first CR after a begin mark is dropped: fish sends it with the title, before any output.
 """
 
@@ -28,20 +28,20 @@ from .marks import Mark, MarkReader, PlacedMark, format_sentinel
 #: Limit of a sequence: an unterminated string must not swallow a session.
 SEQUENCE_LIMIT_BYTES = 1 << 20
 
-#: Blanks of a run that pass at once, so that a prompt is complete when it is shown. The others are held until the run ends.
+#: Number of blanks of a run that pass at once, so that a shown prompt is complete. The others are held until the run ends.
 PASSED_BLANKS = 8
-#: A longer run passes whole: no terminal is wider.
+#: Runs above this length are not reduced: no terminal is wider.
 BLANKS_LIMIT = 1024
 
 _KEPT_C0 = b"\b\t\n\r\x1b"
 _DROPPED_C0 = bytes(byte for byte in range(0x20) if byte not in _KEPT_C0)
 _STRAY_CONTROLS = _DROPPED_C0 + ESC
-#: Text without these passes unchanged.
+#: Characters that are changed or removed.
 _CHANGED = _STRAY_CONTROLS + b"\r"
 
 _OSC_OR_MODE = compile_bytes(rf"\x1b\]({OSC_BODY}){OSC_TERMINATOR}|\x1b\[\?([0-9;]*)([hl])")
 _PARTIAL = compile_bytes(PARTIAL_SEQUENCE)
-#: The first byte that is no body of a partial sequence, by its introducer; those not listed are escape sequences.
+#: The first byte that does not belong to the body of a partial sequence, by introducer. Others are escape sequences.
 _ENDS = {
     ord("["): compile_bytes(r"[^\x20-\x3f]"),
     ord("]"): compile_bytes(OSC_END),
@@ -119,7 +119,7 @@ class Normaliser:
         return len(self._cr) or (self.blanks and self.blanks - _passed(self.blanks))
 
     def skip_to(self, raw: int, spool: int) -> None:
-        """Continue after bytes that were lost. Modes and marks are kept."""
+        """Set the offsets after lost bytes. Modes and marks are kept."""
         self.flush()
         self.raw, self.spool, self.in_line, self._after_begin = raw, spool, False, False
 
@@ -189,7 +189,7 @@ class Normaliser:
         return data[: found.start()]
 
     def _continue_sequence(self, data: bytes) -> bytes:
-        """Continue the held sequence. Return the bytes to process: it and the later bytes, or the rest of one given up."""
+        """Continue the held sequence. Return the bytes to process: sequence and further bytes, or the rest beyond the limit."""
         room = SEQUENCE_LIMIT_BYTES - len(self._sequence)
         end = _ENDS.get(self._sequence[1], _ESCAPE_END)
         found = end.search(data, 0, room)
@@ -239,7 +239,7 @@ class Normaliser:
 
 
 def spool_size(raw: bytes, *, after_begin: bool = False) -> int:
-    """Return how much text raw bytes add to the spool if they follow a line feed, or, with `after_begin`, a begin mark."""
+    """Return the size of the text of raw bytes in the spool if they follow a line feed or, with `after_begin`, a begin mark."""
     if passes_unchanged(raw):
         return len(raw)
     normaliser = Normaliser(after_begin=after_begin)
@@ -247,7 +247,7 @@ def spool_size(raw: bytes, *, after_begin: bool = False) -> int:
 
 
 def passes_unchanged(raw: bytes) -> bool:
-    """Return whether raw bytes hold no control sequence, line end or control character that the spool lacks."""
+    """Return whether raw bytes are equal to their spool text: no sequences, and no controls that are removed or converted."""
     return len(raw.translate(None, _CHANGED)) == len(raw)
 
 

@@ -1,4 +1,4 @@
-"""Principals: who calls, and the table of what each role may do."""
+"""Principals, which make requests, and the operations of each role."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from fnmatch import fnmatchcase
 
 
 class Kind(StrEnum):
-    """What a principal is."""
+    """Kind of a principal."""
 
     PERSON = "person"
     AGENT = "agent"
 
 
 class Operation(StrEnum):
-    """What a request does. A value completes the sentence "the role may not ..."."""
+    """Operation of a request. A value completes the sentence "the role may not ..."."""
 
     LIST = "list sessions"
     STATUS = "read the state of a session"
@@ -50,7 +50,7 @@ _VIEW = frozenset({Operation.LIST, Operation.STATUS, Operation.READ, Operation.W
 _OPERATE = _VIEW | {
     Operation.OPEN, Operation.LOCK, Operation.WRITE, Operation.EXEC, Operation.CONFIGURE, Operation.NOTIFY, Operation.CLOSE_OWN,
 }  # fmt: skip
-#: What each role may do, beginning with the role that may do least.
+#: Operations of each role, in ascending order of their number.
 ROLES: Mapping[Role, frozenset[Operation]] = {
     Role.VIEWER: _VIEW,
     Role.APPROVER: _VIEW | {Operation.APPROVE},
@@ -65,7 +65,7 @@ class Principal:
 
     Attributes:
         name: unique among the principals of a server. Owns sessions and locks.
-        devices: globs; only sessions of devices that match one exist for the principal. Empty: all sessions.
+        devices: globs. The principal sees only sessions of devices that match one; all sessions if empty.
     """
 
     name: str
@@ -74,11 +74,11 @@ class Principal:
     devices: tuple[str, ...] = ()
 
     def may(self, operation: Operation) -> bool:
-        """Whether the role has the operation."""
+        """Return whether the role includes the operation."""
         return operation in ROLES[self.role]
 
     def sees(self, *names: str | None) -> bool:
-        """Whether a device or session with one of these names exists for the principal. A local shell has no name."""
+        """Return whether the principal sees a device or session with one of these names. A local shell has no name."""
         return not self.devices or any(name and fnmatchcase(name, glob) for name in names for glob in self.devices)
 
 

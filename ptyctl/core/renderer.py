@@ -1,9 +1,9 @@
-"""Raw terminal bytes to rendered text: what a terminal of that width and unlimited height shows.
+"""Renders raw terminal bytes to text, as a terminal of a given width and unlimited height shows it.
 
 Carriage returns, backspaces, erase functions, cursor motions, tab stops, insert mode, autowrap, repetition and line drawing are
 applied as on the screen (`ptyctl.core.screen`), attributes dropped, and wrapped lines joined. A LF begins a line at its first
-column. The alternate screen leaves no text unless requested. At the begin, the tab stops and modes are the default
-ones. A line without controls passes byte for byte, so exact output stays exact.
+column. The alternate screen leaves no text unless requested. Initially, tab stops and modes have their defaults. A line without
+controls passes byte for byte, so exact output stays exact.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _DRAWS_NOTHING = rf"\x1b\[(?:{SGR_PARAMETERS}m|[>=?]?[0-9;]*[cn])"
 _INVISIBLE = re.compile(rf"{_DRAWS_NOTHING}(?={_RESIZE}*(?:[^\x1b{_RESIZE}]|\x1b(?!\[[0-9;]*b)))")
 #: The same at the end of the input, which nothing follows.
 _INVISIBLE_AT_END = re.compile(rf"(?:{_DRAWS_NOTHING}|{_RESIZE})+\Z")
-#: String sequences, and torn sequences, which text behind them must not complete.
+#: String sequences, and torn sequences, which following text must not complete.
 _STRINGS = re.compile(rf"{STRING_SEQUENCE}|\x1b(?:\[{CSI_BODY}|{ESCAPE_BODY})(?=\x1b)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _DRAWN_CONTROLS = bytes(code for code in (*range(0x20), 0x7F) if code not in b"\t\n")
@@ -68,7 +68,7 @@ _CELL_PARTS = re.compile(
 _NO_CONTROLS = dict.fromkeys((*range(8), *range(0x10, 0x20), 0x7F))
 _ALTERNATE_SCREEN = {"47", "1047", "1049"}
 _TAB_WIDTH = 8
-#: Text that is this many rows above the last row is final: no terminal is higher.
+#: Number of rows above the last row from which text is final: no terminal is higher.
 _REACH_ROWS = 256
 #: Lines are joined up to this many rows, which bounds the cells that wrapping and erasing copy.
 _JOINED_ROWS = 64
@@ -147,7 +147,7 @@ class UnboundedScreen:
     """A screen of one width and unlimited height, as logical lines: a line longer than `width` has wrapped.
 
     Motions count rows of `width` columns. Text that wraps over the line below joins both lines unless they are long; erasing a
-    row up to its end (EL) divides the line behind it.
+    row up to its end (EL) divides the line after it.
 
     `x` and `y` are the cursor, 0-based; `x` counts along the logical line. `pending` is the pending wrap: the cursor is after
     the last column and wraps before the next character (DEC STD 070). `row` is the 1-based row of the last cursor address until
@@ -183,7 +183,7 @@ class UnboundedScreen:
         return line if isinstance(line, str) else _joined(line)
 
     def unchanging_lines(self) -> str:
-        """Return the lines above the cursor, without those that the cursor certainly returns to."""
+        """Return the lines above the cursor, without lines that are being redrawn."""
         end = max(min(self.y, len(self._lines) - 1 - self.redrawn), 0)
         return self.text(end) + "\n" if end else ""
 
@@ -242,7 +242,7 @@ class UnboundedScreen:
         self.x, self.pending = self.x + column + pending, pending
 
     def _to_next_row(self) -> bool:
-        """Move to the begin of the next row of a wrapped line; return False in its last row."""
+        """Move to the start of the next row of a wrapped line; return False in its last row."""
         end = self._row_end()
         if self._row_count(self.y) * self.width <= end:
             return False
@@ -266,11 +266,11 @@ class UnboundedScreen:
         self._saved = self.y, self.x, self.pending
 
     def restore_cursor(self) -> None:
-        """Restore the saved cursor (DECRC). What was drawn below it after an address belongs elsewhere on the screen."""
+        """Restore the saved cursor (DECRC). Lines below it that were drawn after an address belong elsewhere on the screen."""
         if self._saved is not None:
             self._insert_lines = self.row is not None and not self._addressed
             self.y, self.x, self.pending = self._saved
-            self._lines += [""] * (self.y + 1 - len(self._lines))  # that ED has erased
+            self._lines += [""] * (self.y + 1 - len(self._lines))  # rows that ED has removed
             self.row, self._addressed = None, False
 
     def address(self, row: int, column: int) -> None:
@@ -310,7 +310,7 @@ class UnboundedScreen:
             self._drop_erased()
 
     def _draw_run(self, text: str, at: int) -> int:
-        """Draw characters of one column that follow in `text` at once; return their number, or 0 if they need more care."""
+        """Draw a run of one-column characters of `text` at once. Return their number; 0 if they must be drawn one by one."""
         line, room = self._line(), len(text)
         appending = self.x >= len(line)
         inserting = self.inserting and not appending
@@ -341,7 +341,7 @@ class UnboundedScreen:
         return len(run)
 
     def _blanks(self, line: list[str], size: int) -> list[str]:
-        """Return the cells of a run of blanks. From where it is over text it erases: so consoles remove their pager prompt."""
+        """Return the cells of a run of blanks. Over text, the blanks erase: consoles remove their pager prompt in this way."""
         passed = 0
         if not self._erasing:
             passed = next((at for at, cell in enumerate(line[self.x : self.x + size]) if cell != _VOID), size)
@@ -630,7 +630,7 @@ class UnboundedScreen:
                 line[begin:end] = [_VOID] * len(cells)
 
     def _put(self, line: list[str], cell: str) -> None:
-        """Write a cell. A run of blanks that starts over text erases it: that is how consoles remove their pager prompt."""
+        """Write a cell. A run of blanks that starts over text erases it: consoles remove their pager prompt in this way."""
         before = line[self.x] if self.x < len(line) else _VOID
         self._erasing = cell == " " and (self._erasing or before != _VOID)
         cell = _VOID if self._erasing else cell
@@ -727,7 +727,7 @@ def _joined(cells: list[str]) -> str:
 
 
 def _text_of_cells(cells: list[str]) -> str:
-    if _PAD in cells:  # only a wide character behind it explains it
+    if _PAD in cells:  # padding is explained only by a wide character after it
         cells = [" " if cell == _PAD and cells[at + 2 : at + 3] != [_FILLER] else cell for at, cell in enumerate(cells)]
     return "".join(cells).replace(_VOID, " ").replace(_FILLER, "").replace(_PAD, "")
 
@@ -735,7 +735,7 @@ def _text_of_cells(cells: list[str]) -> str:
 class Renderer:
     """Renders raw bytes piece by piece; ignores unknown sequences. With `take` the memory is bounded.
 
-    `width` is that at the begin. `alternate` includes the text of the alternate screen.
+    `width` is the initial width. `alternate` includes the text of the alternate screen.
     """
 
     def __init__(self, width: int, *, alternate: bool = False) -> None:
@@ -781,7 +781,7 @@ class Renderer:
         self._partial += 1
 
     def take(self) -> str:
-        """Remove and return the text that is final, because no terminal is so high that its cursor can return there."""
+        """Remove and return the final text: it is more rows above the end than any terminal is high."""
         return self._screen.settle(_REACH_ROWS)
 
     def unchanging_lines(self) -> str:
@@ -836,7 +836,7 @@ class Renderer:
         return plain and not self._alternate and not self._in_line and self._screen.at_empty_line()
 
     def _draws_lines(self) -> bool:
-        """Whether characters are DEC special graphics."""
+        """Whether characters are drawn as DEC special graphics."""
         return self._charsets[int(self._charsets[2])] == "0"
 
     def _newline(self) -> None:

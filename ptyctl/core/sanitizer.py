@@ -1,6 +1,6 @@
-"""Removes from terminal output the sequences that are dangerous on a viewer's terminal: the output may be hostile.
+"""Removes sequences that are dangerous on a viewer's terminal from output, which may be hostile.
 
-A terminal types its responses as if its user had typed them, and some sequences act beyond its screen. Removed are: ENQ;
+A terminal sends its responses as if its user had typed them, and some sequences act beyond the screen. Removed are: ENQ;
 queries (DSR, DA, DECRQM, DECRQSS, XTGETTCAP, title and window reports, colour queries ...); the clipboard and similar (OSC 52,
 1337, 5522); window manipulation; printing; and every DCS, APC, PM and SOS, which carry queries, key definitions, or sequences
 for an outer terminal. Everything else passes unchanged.
@@ -50,7 +50,7 @@ _C1_LEAD = b"\xc2"
 #: A C1 control in UTF-8. Repeated first bytes belong to it, so that removing one control does not form another.
 _C1 = re.compile(rb"\xc2+[\x80-\x9f]")
 _PARTIAL_C1 = re.compile(rb"\xc2+\Z")
-#: A first byte that is followed by what may be removed: it must not form a control with the next bytes.
+#: A first byte before a removable sequence: after the removal it could form a control with the next bytes.
 _TORN_C1 = re.compile(rb"\xc2+(?=[\x05\x1b])")
 
 #: CSI by private marker, intermediates and final: queries, and sequences that act beyond the screen.
@@ -66,8 +66,10 @@ _TEXT_OSC = (0, 1, 2, 8)
 
 
 def escape_controls(text: str) -> str:
-    """Replace each character that a terminal does not show as itself by an escape such as \\x1b: controls, also bidirectional
-    ones, invisible characters and line separators."""
+    """Replace each non-printable character by an escape such as \\x1b.
+
+    These are control, bidirectional and invisible characters, and line separators.
+    """
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
 
 
@@ -86,7 +88,7 @@ class TerminalSanitizer:
 
     @property
     def held(self) -> int:
-        """Number of bytes at the end of the input that are held back. A new filter that is fed them first resumes here."""
+        """Number of bytes at the end of the input that are held back. A new filter resumes here if it is fed them first."""
         if self._skip_until is not None:
             return self._size - self._skip_from
         return self._size - self._begin_of(self._partial) if self._partial else len(self._partial_c1)
@@ -158,7 +160,7 @@ class TerminalSanitizer:
 
 
 def _controls(removed: bytes) -> bytes:
-    """Return the C0 controls of a removed sequence, which act nonetheless."""
+    """Return the C0 controls within a removed sequence, which a terminal executes."""
     return bytes(byte for byte in removed if byte < 0x20 and byte != ESC[0])
 
 

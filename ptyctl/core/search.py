@@ -1,7 +1,7 @@
 """Pattern matching on the spool with RE2.
 
-RE2 takes linear time for every pattern, but the constant is the size of the pattern's program: a text of n bytes takes up to
-n times `program_size` steps of about 10 ns. A search of more than LOOP_STEPS runs outside the event loop
+RE2 takes linear time for every pattern, but the factor is the size of the pattern's program: a text of n bytes takes up to
+n * `program_size` steps of about 10 ns. A search of more than LOOP_STEPS runs outside the event loop
 (`session/io/pattern_search.py`), as a `TimedPattern`.
 """
 
@@ -20,9 +20,9 @@ from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 
 from .spool import UTF8_MAX_BYTES, FindHidden, HiddenRanges, SpoolWindow, nothing_hidden
 
-#: Matches up to this size are found however the output is split; a failed search re-reads at most this much.
+#: Matches up to this size are found in every split of the output. A failed search reads at most this part of it again.
 MATCH_LIMIT_BYTES = 64 * 1024
-#: Text before the searched part that is kept: its last visible character, after the lines of prompt marks.
+#: Size of the text before the searched part, which has its last visible character before the lines of prompt marks.
 _CONTEXT_BYTES = 64 * 1024
 #: RE2 searches for literals up to this size.
 _SHORT_LITERAL_BYTES = 256
@@ -37,18 +37,18 @@ _UNICODE_CLASS = re.compile(rb"\\[pP]")
 #: Largest number of instructions of a pattern, or of a list of patterns: compiling takes about 1 us for each, and the first
 #: search as much again. The prompts of all modes of a platform are one pattern of up to 11,000.
 MAX_PROGRAM_SIZE = 12_000
-#: With this limit of its memory RE2 stops compiling at a little more than that.
+#: Memory limit with which RE2 stops compiling slightly above that number.
 _PROGRAM_BYTES = 22 * MAX_PROGRAM_SIZE
 #: Largest number of instructions of a character of a pattern, except for Unicode classes.
 _CHARACTER_INSTRUCTIONS = 12
 #: A repetition of a character, or of a class or group.
 _REPETITION = re.compile(rb"([)\]]?)\{(\d{1,4})(?:,(\d{0,4}))?\}")
-#: Number of steps after which a search outside the event loop looks at the time, and the largest size of its slices.
+#: Number of steps after which a search outside the event loop checks its deadline, and the largest size of its slices.
 _SLICE_STEPS = 100_000_000
 _SLICE_BYTES = 4 * 1024 * 1024
 #: The same for Python's patterns, which hold the interpreter lock.
 _LOCKED_SLICE_BYTES = 256 * 1024
-#: Matches of this size are found with any pattern.
+#: Matches up to this size are found with any pattern.
 _MIN_MATCH_LIMIT_BYTES = 1024
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False  # otherwise RE2 writes to stderr
@@ -103,7 +103,7 @@ def compile_pattern(pattern: str, field: str) -> Any:
 
 
 def _may_be_too_large(pattern: bytes) -> bool:
-    """Whether the program may exceed MAX_PROGRAM_SIZE: then it is compiled with limited memory first."""
+    """Return whether the program may exceed MAX_PROGRAM_SIZE, and must first be compiled with limited memory."""
     size, factor = len(pattern), 1
     for end, least, most in _REPETITION.findall(pattern):
         count = int(most or least)
@@ -130,7 +130,11 @@ def line_pattern(pattern: str, field: str) -> Any:
 
 
 def compile_all(patterns: Iterable[str] | None, field: str) -> list[Any]:
-    """Compile a list of patterns; an error names the index in the field. MAX_PROGRAM_SIZE is the limit of their sum."""
+    """Compile a list of patterns. The sum of their program sizes is at most MAX_PROGRAM_SIZE.
+
+    Raises:
+        PtyctlError: INVALID_ARGUMENT or LIMIT_EXCEEDED, with the field and the index of the pattern.
+    """
     compiled, size = [], 0
     for number, pattern in enumerate(patterns or ()):
         compiled.append(compile_pattern(pattern, f"{field}[{number}]"))
@@ -161,11 +165,11 @@ class AnyPattern:
 
     @property
     def program_size(self) -> int:
-        """The sum of the programs."""
+        """The sum of the program sizes."""
         return sum(map(program_size, self.parts))
 
     def search(self, text: Any, begin: int = 0, end: int | None = None) -> AnyMatch | None:
-        """Return the leftmost match; of two at the same place, that of the earlier pattern."""
+        """Return the leftmost match; of matches at the same position, that of the earlier pattern."""
         best: AnyMatch | None = None
         for index, pattern in enumerate(self.parts):
             found = pattern.search(text, begin, len(text) if end is None else end)
@@ -189,9 +193,10 @@ def _is_literal(pattern: Any) -> bool:
 
 
 def _match_limit(pattern: Any) -> int:
-    """Return the size of the matches that are found in every split of the output: each search reads this much text again.
+    """Return the largest size of matches that are found in every split of the output, and that each search reads again.
 
-    For a literal it has room for a character. A very large program has a smaller one: a search cannot be interrupted.
+    It is the length of a literal and some bytes, and smaller for a very large program, because a search cannot be
+    interrupted.
     """
     if not isinstance(pattern, AnyPattern) and _is_literal(pattern):
         return len(pattern.pattern) + 2 * UTF8_MAX_BYTES
@@ -199,9 +204,9 @@ def _match_limit(pattern: Any) -> int:
 
 
 class TimedPattern:
-    """A pattern that is searched in slices, and no longer than a number of seconds in all.
+    """A pattern that is searched in slices, for a limited number of seconds in total.
 
-    A match is found as in the whole text up to the size of a slice; see `_match_limit`.
+    Matches up to the size of a slice are the same as in the whole text; see `_match_limit`.
     """
 
     def __init__(self, pattern: Any, clock: Callable[[], float], seconds: float) -> None:
@@ -222,7 +227,7 @@ class TimedPattern:
         """Return the leftmost match.
 
         Raises:
-            PtyctlError: LIMIT_EXCEEDED if the time is over.
+            PtyctlError: LIMIT_EXCEEDED if the time limit is exceeded.
         """
         at, end = begin, len(text)
         while True:

@@ -1,4 +1,4 @@
-"""Masks typed secrets where the far end shows them again."""
+"""Masks typed secrets in the output of the far end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DISTINCTIVE_MIXED_BYTES = 8
 MAX_PERSISTENT = 32
 #: Terminals show controls in other forms (`^C`, a new line): only the text between controls can be recognised.
 _CONTROLS = re.compile(rb"[\x00-\x1f\x7f]+")
-#: How long the possible begin of a distinctive secret is held back for the rest (seconds).
+#: How long a possible partial distinctive secret is held back (seconds).
 LATE_HOLD_S = 0.02
 _CHARACTER_CLASSES = (re.compile(rb"[a-z]"), re.compile(rb"[A-Z]"), re.compile(rb"[0-9]"), re.compile(rb"[^a-zA-Z0-9]"))
 
@@ -22,13 +22,13 @@ class SecretMasker:
     """Masks secrets byte for byte in a stream; without pauses, the result does not depend on how the bytes are split.
 
     A distinctive secret is masked every time: a device may show it later, in its history or log. Other secrets (`y`, `admin`, a
-    word) are masked in their echo only, by `EchoMasker`. Masked always, they would damage the text and prompts, and be revealed
-    by that. Times are seconds of any monotonic clock.
+    word) are masked in their echo only, by `EchoMasker`: masked everywhere, they would damage text and prompts, and the damage
+    would reveal them. Times are seconds of any monotonic clock.
     """
 
     def __init__(self) -> None:
         self._echoes = EchoMasker()
-        self._held = b""  # the end of the input that may be the begin of a distinctive secret
+        self._held = b""  # the end of the input that may be a partial distinctive secret
         self._released = b""  # the part of a possible secret that `flush` had to release
         self._persistent: dict[bytes, None] = {}
         self._update_index()
@@ -45,19 +45,19 @@ class SecretMasker:
 
     @property
     def hold_s(self) -> float | None:
-        """How long to wait for the rest of a possible secret before `flush`; None if nothing is held back."""
+        """Time to wait for the rest of a possible secret before `flush` (seconds); None if nothing is held back."""
         if self._echoes.held:
             return self._echoes.hold_s
         return LATE_HOLD_S if self._held else None
 
     def arm(self, typed: bytes, now: float) -> None:
-        """Register each line of input that is typed now as a secret."""
+        """Register each line of input that is being typed as a secret."""
         for secret in filter(None, _CONTROLS.split(typed)):
             self._echoes.expect(secret, now)
         self.remember(typed)
 
     def remember(self, secrets: bytes) -> None:
-        """Mask the distinctive ones of these lines wherever they appear."""
+        """Mask each distinctive secret among these lines in all further output."""
         for secret in filter(is_distinctive, _CONTROLS.split(secrets)):
             self._persistent.pop(secret, None)
             self._persistent[secret] = None
@@ -66,13 +66,13 @@ class SecretMasker:
         self._update_index()
 
     def feed(self, data: bytes, now: float) -> bytes:
-        """Return masked input. The begin of a secret at the end is held back."""
+        """Return the data with secrets masked. A possible partial secret at its end is held back."""
         if self._echoes.armed:
             data = self._echoes.feed(data, now)
         return self._mask_persistent(data)
 
     def flush(self) -> bytes:
-        """Release the held input because nothing followed in time. If the rest of a secret follows later, that is masked."""
+        """Return the held input after `hold_s` without more input. The rest of a secret is masked if it follows later."""
         masked = self._mask_persistent(self._echoes.flush())
         held, self._held = self._held, b""
         self._released += held
@@ -122,7 +122,7 @@ class SecretMasker:
         self._whole = re.compile(b"|".join(map(re.escape, self._persistent)) or b"(?!)")
 
     def _held_start(self, text: bytes, begin: int) -> int:
-        """Return the start of the longest end of the text, from `begin` on, that begins a secret, or the length of the text."""
+        """Return the position, from `begin` on, of a partial secret at the end of the text; the length of the text if none."""
         for place in self._first_bytes.finditer(text, max(len(text) - self._longest + 1, begin)):
             tail = text[place.start() :]
             if any(len(tail) < len(secret) and secret.startswith(tail) for secret in self._persistent):
@@ -131,6 +131,6 @@ class SecretMasker:
 
 
 def is_distinctive(secret: bytes) -> bool:
-    """Whether other text is unlikely to contain the secret by chance."""
+    """Return whether other text is unlikely to contain the secret by chance."""
     mixed = sum(kind.search(secret) is not None for kind in _CHARACTER_CLASSES) > 1
     return len(secret) >= (DISTINCTIVE_MIXED_BYTES if mixed else DISTINCTIVE_BYTES)

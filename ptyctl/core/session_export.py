@@ -29,7 +29,7 @@ class RecordingFrame:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """The initial terminal, and what it received from then on, in order. `started_at` is epoch ms."""
+    """The initial terminal, and its output and resizes in order. `started_at` is epoch ms."""
 
     cols: int
     rows: int
@@ -72,7 +72,7 @@ class AsciicastWriter:
             yield _json([self._now, "o", text])
 
     def finish(self) -> Iterator[str]:
-        """Yield the line of an incomplete character at the end."""
+        """Yield the line of an incomplete UTF-8 character at the end, if any."""
         if rest := self._decoder.decode(b"", final=True):
             yield _json([self._now, "o", rest])
 

@@ -1,4 +1,4 @@
-"""Recognition of shells: which program a command line starts, its dialect, and whether it puts another shell in front."""
+"""Recognition of shells: the program that a command line starts, its dialect, and whether it starts another shell."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def reads_lines(command: str) -> bool:
 
 
 def only_sets_up(command: str) -> bool:
-    """Return whether a command line only changes the shell's state (`unset x; PS1='> '`): what follows is its prompt."""
+    """Return whether a command line only changes the shell's state (`unset x; PS1='> '`), so that the prompt follows."""
     words = _words(command)
     if not words or any(text in command for text in _SUBSTITUTIONS):
         return False

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-#: The memory may exceed the limit by this much before it is cut: cutting at each append would copy too often.
+#: Excess over the limit at which the memory is cut: cutting at each append would copy too often.
 _SLACK_BYTES = 256 * 1024
 #: Length of the longest UTF-8 character (RFC 3629).
 UTF8_MAX_BYTES = 4
@@ -64,7 +64,7 @@ class SpoolWindow:
 
 
 def last_lines(text: bytes, count: int) -> int:
-    """Return where the last `count` lines begin. Binary search: there may be millions of lines."""
+    """Return the offset of the last `count` lines, by a binary search: a text may have millions of lines."""
     begin, end, newlines = 0, len(text), count + text.endswith(b"\n")
     while end - begin > _SCANNED_BYTES:
         middle = (begin + end) // 2

@@ -26,8 +26,8 @@ _MODES: dict[TerminalMode, dict[ModeEvent, TerminalMode]] = {
     "block_running": {"end": "idle"},
     "interactive": {"end": "idle"},
 }
-#: A device's lines are typed one by one: a run returns to `typing` for each. A run that this process did not start is attached.
-#: One that needs an approval is held until a person has decided.
+#: Lines of a device are typed one by one: a run returns to `typing` for each. Runs that this process did not start are
+#: attached. A run that needs an approval is held until a person decides.
 _RUN_STATES: dict[RunState, dict[RunEvent, RunState]] = {
     "queued": {"hold": "awaiting", "type": "typing", "attach": "running", "end": "ended"},
     "awaiting": {"release": "queued", "end": "ended"},
@@ -36,7 +36,7 @@ _RUN_STATES: dict[RunState, dict[RunEvent, RunState]] = {
     "asking": {"type": "typing", "answer": "running", "end": "ended"},
     "ended": {},
 }
-#: An approval is used once, and one that is not used can still end otherwise: an approver may take it back (`decline`).
+#: An approval is used once (`redeem`). An unused approval can end otherwise: an approver may revoke it (`decline`).
 _APPROVAL_STATES: dict[ApprovalState, dict[ApprovalEvent, ApprovalState]] = {
     "pending": {
         "approve": "approved",

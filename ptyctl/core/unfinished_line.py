@@ -17,20 +17,20 @@ _PARTIAL = compile_bytes(r"\x1b(?:\[[0-?]{0,20}|O)?\Z")
 
 
 class UnfinishedLine:
-    """A model of the typed line, fed with the input of users in pieces of any size.
+    """A model of the line that users type, fed with their input in pieces of any size.
 
-    Enter, Ctrl-C, and Ctrl-U after plain text end it. A line end within a bracketed paste does not. Keys that a program read
-    are part of it until `clear`: the model cannot know them.
+    Enter, Ctrl-C, and Ctrl-U after plain text end the line; a line end within a bracketed paste does not. Keys that a program
+    reads are part of the line until `clear`, because the model cannot distinguish them.
 
     Attributes:
         raw: the raw offset of the output when the first byte was typed.
         entered_raw: the raw offset when a user last ended a line; -1 if none was ended since `clear`.
-        entered_by: the owner that ended it.
-        interrupted: whether Ctrl-C ended it.
-        filled: text that the shell has put into the line; empty if it is not known, None if there is none.
-        cleared: how often `clear` was called.
-        inputs: how often users typed something.
-        lines: how often users have pressed Enter since `clear`.
+        entered_by: the owner that ended that line.
+        interrupted: whether Ctrl-C ended that line.
+        filled: text that the shell has put into the line; empty if the text is unknown, None if there is none.
+        cleared: number of calls of `clear`.
+        inputs: number of inputs of users.
+        lines: number of lines that users have entered since `clear`.
         incomplete: whether the ended lines are the beginning of a command, whatever the shell reports.
     """
 
@@ -51,17 +51,17 @@ class UnfinishedLine:
 
     @property
     def untouched(self) -> bool:
-        """Whether users typed nothing at all since `clear`, nor the shell has put text into the line."""
+        """Whether neither users have typed, nor the shell has put text into the line, since `clear`."""
         return self.raw < 0 and self.entered_raw < 0
 
     @property
     def nothing_entered(self) -> bool:
-        """Whether users have certainly ended no line since `clear`: another key than Enter may submit one."""
+        """Whether users have certainly not entered a line since `clear`. Keys other than Enter may submit one."""
         return not (self.lines or self.entered_raw >= 0 or self.keys)
 
     @property
     def keys(self) -> bool:
-        """Whether other keys than characters and backspace were pressed, which may have changed the line in any way."""
+        """Whether keys other than characters and backspace were pressed, so that the text of the line is unknown."""
         return self._keys or bool(self._partial)
 
     @property
@@ -76,11 +76,11 @@ class UnfinishedLine:
 
     @property
     def owners(self) -> list[Owner]:
-        """Who typed it."""
+        """The owners of the typed text, in order of their first input."""
         return list(self._owners)
 
     def typed(self, data: bytes, owner: Owner, raw: int, *, command: bool = False) -> None:
-        """Take input of a user; `raw` is the offset of the output. `command`: it is the command of a run."""
+        """Add input of a user. `raw`: the current raw offset. `command`: whether the input is the command of a run."""
         self.inputs += not command
         if self.raw < 0 and ESC not in data and data.endswith(_LINE_ENDS):
             if not command:
@@ -97,9 +97,9 @@ class UnfinishedLine:
             self._partial = partial[0]
 
     def fill(self, text: bytes, raw: int) -> None:
-        """The shell has put text into the line; what was typed ahead follows it. `text` is empty if it is not known.
+        """Record that the shell has put text into the line, before text that was typed ahead. `text` is empty if unknown.
 
-        It stays until a user ends the line: a later prompt may be forged.
+        The record is kept until a user ends the line, because a later prompt may be forged.
         """
         self.raw = raw if self.raw < 0 else self.raw
         self.filled, self._keys = text, True
@@ -109,11 +109,11 @@ class UnfinishedLine:
         self.incomplete = incomplete
 
     def answered(self) -> None:
-        """The far end has answered the line that was entered last."""
+        """Record that the far end has answered the last entered line."""
         self.entered_raw, self.entered_by = -1, None
 
     def state(self) -> dict[str, int]:
-        """Return what `restore` needs; nothing of an untouched line."""
+        """Return the state for `restore`; empty for an untouched line."""
         if self.untouched:
             return {}
         flags = {
@@ -131,7 +131,7 @@ class UnfinishedLine:
         return numbers | {name: flag for name, flag in flags.items() if flag}
 
     def restore(self, state: Mapping[str, int], owner: Owner) -> None:
-        """Continue the line of an earlier process; `owner` typed last, and counts as the only one.
+        """Restore the line of an earlier process. `owner`, the last writer, counts as the only owner.
 
         Raises:
             KeyError: a number is missing.
@@ -144,7 +144,7 @@ class UnfinishedLine:
             self._owners = {owner: state["characters"]}
 
     def clear(self) -> None:
-        """The far end's line is empty: a prompt was verified, or the terminal was replaced."""
+        """Record that the far end's line is empty: a prompt was verified, or the terminal was replaced."""
         self.cleared += 1
         self.lines, self.incomplete = 0, False
         self._reset()

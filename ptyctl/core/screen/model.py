@@ -35,16 +35,17 @@ _PIECE_BYTES = 1 << 16
 _MIN_PIECE_BYTES = 256
 #: Limit of the deferred text, beyond which it is shortened or drawn.
 _DEFERRED_BYTES = 1 << 20
-#: An attempt to skip overwritten drawing draws this number of the last bytes; on failure more, up to this fraction. It ends
-#: when it costs this many times as much as text. After a failure this many times its cost is drawn before the next one.
+#: Sizes of the last part of the input that is drawn to test whether it overwrites the rest: first these, then this fraction of
+#: the input. A test is abandoned when it costs `_TRIAL_FACTOR` times as much as drawing text. After a failed test, the next
+#: one follows when drawing has cost `_FAILURE_FACTOR` times as much as that test.
 _TRIED_BYTES = (1 << 14, 1 << 16)
 _TRIED_FRACTION = 8
 _TRIAL_FACTOR = 4
 _FAILURE_FACTOR = 8
 #: Longer addresses do not begin frames.
 _MAX_ADDRESS_BYTES = 16
-#: Size of the parts of a walk, and of the last one; numbers of the parts whose drawing is tried; and the limit of attempts with
-#: a shorter walk, up to the end of the last part that remains visible.
+#: Size of the parts of a walk, and of its last part; the numbers of last parts that are drawn as a test; and the limit of tests
+#: with a shorter walk, which ends with the last part that remains visible.
 _PART_BYTES, _LAST_PART_BYTES = 1 << 16, 1 << 14
 _TRIED_PARTS = (1, 2, 3)
 _MAX_SHORTER_WALKS = 6
