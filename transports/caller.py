@@ -15,7 +15,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A process of the same user, as it was when it connected. `cwd` is absolute; a `umask` of None is unknown."""
+    """The state of a process when it connected. `cwd` is absolute; a `umask` of None is unknown."""
 
     cwd: str
     env: Mapping[str, str]
@@ -47,7 +47,7 @@ def environment() -> Mapping[str, str]:
 
 
 def umask() -> int | None:
-    """Return the caller's umask; None where it is that of this process, or unknown."""
+    """Return the caller's umask; None if the caller is this process, or the umask is unknown."""
     caller = _CALLER.get()
     return None if caller is None else caller.umask
 

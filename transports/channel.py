@@ -67,7 +67,7 @@ class Channel(ABC):
 
     #: Whether the remote end has a terminal: a PTY, or a Telnet peer that accepts the window size.
     pty_enabled: bool = True
-    #: What the server sent before the terminal started (SSH: version and banner).
+    #: Text that the server sent before the terminal started (SSH: version and banner).
     server_banner: str | None = None
     #: A risk to show to the user (Telnet: cleartext).
     security_warning: str | None = None
@@ -87,21 +87,20 @@ class Channel(ABC):
         """
 
     def receive_stderr(self, receiver: Receiver | None) -> None:  # noqa: B027  (optional)
-        """Pass stderr to `receiver`, if the channel keeps it apart. Call before `open`.
+        """Pass stderr to `receiver` if the channel has it as a separate stream. Call before `open`.
 
-        All that a program wrote to stderr before some of its stdout is received by `read_stderr` after that stdout.
+        `read_stderr`, called after some stdout was received, delivers all stderr output that the program wrote before it.
         """
 
     def guard_output(self, may_send: Callable[[], bool], delivery_s: float) -> None:  # noqa: B027  (optional)
-        """Bound the right to write, before `open`: no byte is sent, nor delivered late, after `may_send` returns False.
+        """Bound the right to write: no byte is sent or delivered after `may_send` returns False. Call before `open`.
 
         Args:
-            may_send: whether a byte may be sent now; also checked before the channel's own answers.
-            delivery_s: how long the kernel may try to deliver a byte.
+            may_send: returns whether a byte may be sent now; also checked before protocol responses of the channel.
+            delivery_s: how long the kernel may try to deliver a byte (seconds).
 
-        Telnet channels do so, and directly connected SSH channels. SSH through a jump host or a ProxyCommand
-        checks `may_send`, but has no bound on delivery: the last part of the way is another machine's connection. Local
-        programs ignore it.
+        Supported by Telnet channels and directly connected SSH channels. SSH through a jump host or a ProxyCommand checks
+        `may_send` but does not bound the delivery, because another host has the last connection. Local programs ignore it.
         """
 
     @property
@@ -151,7 +150,7 @@ class Channel(ABC):
 
     @property
     def rewrites_input(self) -> bool:
-        """Whether the terminal passes on other characters than typed, or takes printable ones for keys.
+        """Whether the terminal driver changes input characters, or interprets printable ones (termios).
 
         False where that is never known; True for a terminal that is closed.
         """
@@ -170,15 +169,15 @@ class Channel(ABC):
         return True
 
     def reads_password(self) -> bool:
-        """Return whether sudo or a similar program in the foreground itself reads a line without echo; False if unknown."""
+        """Return whether sudo or a similar program in the foreground reads a line without echo; False if unknown."""
         return False
 
     def wakeups(self) -> int | None:
-        """Return how often the program in the foreground has resumed after a wait, for example to read; None if unknown."""
+        """Return how many times the foreground program has resumed after a wait, for example a read; None if unknown."""
         return None
 
     def reads_line(self) -> bool:
-        """Whether the foreground program certainly reads a line: it reads the terminal, which is in canonical mode."""
+        """Return whether the foreground program is in a read of the terminal in canonical mode; False if unknown."""
         return False
 
     def input_is_read(self) -> bool | None:
@@ -186,7 +185,7 @@ class Channel(ABC):
         return None
 
     async def read_pending(self) -> None:
-        """Let the event loop read the output that the far end has written and that can be read now.
+        """Yield to the event loop so that it reads all output that is readable now.
 
         Waits two loop iterations: one iteration runs its ready callbacks before it polls for input.
         """
@@ -198,7 +197,7 @@ class Channel(ABC):
         return False
 
     def read_stderr(self) -> None:
-        """Pass what stderr has to its receiver now. Without effect unless the channel keeps it apart."""
+        """Pass pending stderr data to its receiver now. No effect if stderr is not a separate stream."""
         return
 
     @abstractmethod

@@ -36,7 +36,7 @@ from .receiver import Receiver, end_receiver, receiver_failed
 
 #: Reads per callback: more would delay other sessions, fewer would slow down a fast producer.
 READS_PER_CALLBACK = 8
-#: After this time a callback reads no more (seconds): output with many prompts takes long to process.
+#: Time after which a callback stops reading (seconds): output with many prompts takes long to process.
 READ_S = 0.002
 #: ioctl that returns the terminal's session id (Linux tty_ioctl(4)); a master answers for its slave. Not in `termios`.
 _TIOCGSID = 0x5429
@@ -44,22 +44,22 @@ _TIOCGSID = 0x5429
 _TIOCGPTPEER = 0x5441
 #: Programs that read a password themselves, and then run another program.
 _ASK_PASSWORDS = frozenset(("sudo", "doas", "su"))
-#: Characters of a terminal that end a line, or the program that reads it (indices of `c_cc` in termios(3)).
+#: Control characters that end a line or signal the program (indices of `c_cc` in termios(3)).
 _ENDING = (termios.VINTR, termios.VQUIT, termios.VSUSP, termios.VEOF, termios.VEOL, termios.VEOL2)
-#: Input modes of termios(3) that change characters: to lower case, to 7 bits, or none instead of a carriage return.
+#: Input modes of termios(3) that convert to lower case, strip to 7 bits, or drop a carriage return.
 _REWRITING = termios.IUCLC | termios.ISTRIP | termios.IGNCR
-#: Characters that a terminal takes in each mode, and in addition in canonical mode (indices of `c_cc` in termios(3)).
+#: Control characters that the terminal driver interprets: always, and only in canonical mode (indices of `c_cc` in termios(3)).
 _TAKEN = (termios.VINTR, termios.VQUIT, termios.VSUSP, termios.VSTART, termios.VSTOP)
 _EDITING = (
     *(termios.VERASE, termios.VKILL, termios.VEOF, termios.VEOL, termios.VEOL2),
     *(termios.VWERASE, termios.VLNEXT, termios.VREPRINT),
 )
 _DELETE = b"\x7f"
-#: The token of the bridge to a host's terminals (docs/containers.md), which no program in a session gets.
+#: Variable with the token of the bridge (docs/containers.md). It is removed from the environment of programs.
 BRIDGE_TOKEN = "PM_INTERACTIVE_TERMINAL_TOKEN"
 #: Grace period between SIGHUP and SIGKILL, seconds.
 HANGUP_GRACE_S = 2.0
-#: After the program's end its terminal takes no more output; what is on its way arrives within this time (seconds).
+#: Time within which the last output arrives after the program has ended (seconds).
 LAST_OUTPUT_S = 0.25
 #: How long processes may take to end after the program, and how often this is checked (seconds).
 LEFT_GRACE_S = 0.5
@@ -299,7 +299,7 @@ class LocalChannel(Channel):
         await self._end_processes(force)
 
     async def _end_processes(self, force: bool) -> None:
-        """Wait for the processes that the program has left, and kill them with `force`."""
+        """Wait for the remaining processes of the program, and kill them with `force`."""
         deadline = asyncio.get_running_loop().time() + LEFT_GRACE_S
         while self.left_running and asyncio.get_running_loop().time() < deadline:
             for process in self.left_running if force else ():
@@ -311,7 +311,7 @@ class LocalChannel(Channel):
             self.left_running = tuple(process for process in running if (process.pid, process.started) in left)
 
     def _text_ends_line(self) -> bool:
-        """Return whether `stty` has made a printable character one that ends a line or the program which reads it."""
+        """Return whether `stty` has assigned a printable character to end a line or to signal the program."""
         try:
             characters = termios.tcgetattr(self._master)[6]
         except termios.error:

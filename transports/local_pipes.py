@@ -1,4 +1,4 @@
-"""A local program without a terminal, on pipes: stdout is the channel, and stderr is kept apart."""
+"""A local program without a terminal, on pipes: the channel carries stdout; stderr is a separate stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of the operating system while a connection is made."""
+"""Classification of operating-system errors of a connection attempt."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ from .receiver import Receiver, receiver_failed
 
 #: How long one iteration of the event loop delivers (seconds).
 DELIVERY_S = 0.002
-#: Time of deliveries that may be counted in a later iteration, which saves a callback for each small read (seconds).
+#: Deliveries that take less time are counted in a later iteration, which saves a callback for each small read (seconds).
 UNMEASURED_S = DELIVERY_S / 8
-#: Size of a piece, that of a read from a PTY. Its control sequences take up to some milliseconds.
+#: Size of a piece: that of a read from a PTY. Its control sequences take at most some milliseconds to process.
 PIECE_BYTES = 4096
 _ESC = b"\x1b"
 clock = time.perf_counter
@@ -26,7 +26,7 @@ class OutputDelivery:
     The rest follows in the next iterations. Bytes without control sequences are cheap and not divided.
 
     Args:
-        pause, resume: stop and continue reading from the far end, so that at most what was already read waits.
+        pause, resume: stop and resume reading from the far end, so that the queue is bounded by the data already read.
         fail: called once if the receiver raises an exception; nothing is delivered afterwards.
     """
 
@@ -50,7 +50,7 @@ class OutputDelivery:
         self._delivered.set()
 
     def deliver(self, data: bytes) -> None:
-        """Deliver bytes after those that wait."""
+        """Deliver bytes, after all queued bytes."""
         if self._failed:
             return
         size = PIECE_BYTES if _ESC in data else len(data)
@@ -63,7 +63,7 @@ class OutputDelivery:
                 self._pause()
 
     def drained(self) -> None:
-        """Report to the receiver that nothing more can be read now, unless bytes wait."""
+        """Report to the receiver that nothing more can be read now, unless bytes are queued."""
         if not self._waiting and not self._failed:
             try:
                 self._receiver.drained()
@@ -71,23 +71,23 @@ class OutputDelivery:
                 self._end(error)
 
     def then(self, action: Callable[[], None]) -> None:
-        """Call `action` once all bytes were delivered: at once if none wait."""
+        """Call `action` once all bytes are delivered; at once if none are queued."""
         if self._delivered.is_set():
             action()
         else:
             self._on_delivered = action
 
     def discard(self) -> None:
-        """Drop what waits."""
+        """Drop all queued bytes."""
         self._waiting.clear()
         self._on_delivered = None
 
     async def wait(self) -> None:
-        """Wait until all bytes were delivered, and the action that follows them was called."""
+        """Wait until all bytes are delivered and the action set by `then` was called."""
         await self._delivered.wait()
 
     def _deliver_slice(self) -> None:
-        """Deliver until no bytes wait or the time of this iteration is over."""
+        """Deliver until the queue is empty or the time of this iteration is used up."""
         begin = clock() - self._used_s
         while self._waiting and self._used_s < DELIVERY_S:
             try:

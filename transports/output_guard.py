@@ -13,7 +13,7 @@ from collections.abc import Callable
 #: Size of the kernel's buffer: larger than one write and all unacknowledged segments before it, so that no byte waits in this
 #: process, which could send it late. The kernel doubles the value.
 BUFFER_BYTES = 131_072
-#: How often a guarded connection looks whether the far end has acknowledged all bytes (seconds).
+#: Interval at which a guarded connection checks whether the far end has acknowledged all bytes (seconds).
 ACKNOWLEDGED_POLL_S = 0.005
 
 

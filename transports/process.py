@@ -23,11 +23,11 @@ _IUTF8 = 0o40000
 #: Signals reset to their default action: Python ignores SIGPIPE, and nohup(1) makes its children ignore SIGHUP.
 _DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM, signal.SIGXFSZ)
 
-#: prctl(2), and proc(5): positions of env_start and env_end behind the command in /proc/PID/stat.
+#: prctl(2), and proc(5): positions of env_start and env_end after the command in /proc/PID/stat.
 _PR_SET_DUMPABLE = 4
 _ENV_START, _ENV_END = 47, 48
 
-#: Numbers of read(2), and of wait4(2), waitid(2) and rt_sigsuspend(2) or rt_sigtimedwait(2), by machine.
+#: System call numbers by machine: read(2); wait4(2), waitid(2), rt_sigsuspend(2) and rt_sigtimedwait(2).
 _SYSTEM_CALLS = {"x86_64": (0, (61, 247, 130, 128)), "aarch64": (63, (260, 95, 133, 137))}
 #: Number of futex(2): fish waits there for its own threads, for example while it completes a word.
 _FUTEX = {"x86_64": 202, "aarch64": 98}
@@ -110,8 +110,9 @@ def start_process(
 def start_process_on_pipes(
     argv: Sequence[str], cwd: str | None, env: Mapping[str, str], umask: int | None = None
 ) -> tuple[int, int, int, int]:
-    """Start a program as the leader of a new session without a terminal; return its pid, and our ends of its stdin, stdout and
-    stderr, which are non-blocking and close-on-exec.
+    """Start a program as the leader of a new session without a terminal.
+
+    Returns the pid, and this process's ends of stdin, stdout and stderr, which are non-blocking and close-on-exec.
 
     Raises:
         OSError: the program cannot be started.
@@ -151,7 +152,7 @@ def start_process_on_pipes(
 
 
 def _resolve(argv: Sequence[str], cwd: str | None, env: Mapping[str, str], umask: int | None) -> tuple[str, Sequence[str]]:
-    """Return the program's path and its argv. Raises OSError if there is none."""
+    """Return the program's path and its argv. Raises OSError if the program is not found."""
     program = _find_program(argv[0], env)
     if cwd is None and umask is None:
         return program, argv
@@ -192,7 +193,7 @@ def forget_variables(names: Collection[str]) -> None:
 
 
 def forbid_dumps() -> None:
-    """Let no other process of the user read this one's memory, and leave no core file: it holds secrets."""
+    """Deny other processes of the user access to this process's memory, and disable core dumps: it holds secrets."""
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
@@ -220,7 +221,7 @@ def _restore_open_file_limit(pid: int) -> None:
 
 
 def wakeups(pid: int) -> int:
-    """Return how often the threads of a process, and the children of its process group, have waited and resumed.
+    """Return the number of voluntary context switches of a process and of its children in the same process group.
 
     Raises:
         OSError: the process has ended.
@@ -292,7 +293,7 @@ def _status(pid: int | None, field: str) -> list[str]:
 
 
 def reads_terminal(pid: int) -> bool:
-    """Return whether the system reports a process in read(2) of a terminal. One that polls the terminal is not."""
+    """Return whether the kernel reports a process in read(2) on a terminal; not for a process that polls the terminal."""
     folder = Path(f"/proc/{pid}")
     try:
         number, *arguments = (folder / "syscall").read_text().split()
@@ -304,8 +305,9 @@ def reads_terminal(pid: int) -> bool:
 
 
 def waits_for_input(pid: int) -> bool:
-    """Return whether a process sleeps, and not because it waits for a child of its process group that works, or as fish for its
-    own threads.
+    """Return whether a process waits for input: it sleeps, but not for a working child of its process group.
+
+    fish that waits for its threads is not waiting for input.
 
     Raises:
         OSError: the process has ended.

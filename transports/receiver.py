@@ -52,7 +52,7 @@ class Receiver(ABC):
 
 
 def receiver_failed(error: Exception) -> ReceiverFailed:
-    """Log an exception of a receiver; return the reason for the channel's end. Neither has its text, which may hold output."""
+    """Log an exception of a receiver; return the reason for the channel's end. Both omit its text, which may hold output."""
     _log_failure("output cannot be processed", error)
     return ReceiverFailed(
         f"internal error in ptyctl ({type(error).__qualname__}): the output could not be processed",
@@ -61,7 +61,7 @@ def receiver_failed(error: Exception) -> ReceiverFailed:
 
 
 def end_receiver(receiver: Receiver, reason: ChannelError) -> None:
-    """Report the end of the channel to its receiver. An exception is logged: the channel's end has to be completed."""
+    """Report the end of the channel to its receiver. An exception is logged, so that the channel can be closed."""
     try:
         receiver.channel_ended(reason)
     except Exception as error:  # noqa: BLE001 - a bug in the receiver

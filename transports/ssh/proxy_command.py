@@ -1,6 +1,6 @@
 """ProxyCommand of the OpenSSH configuration: a program whose stdin and stdout are the connection to the server.
 
-asyncssh can start it too, but takes what the program prints to stderr for data of the server.
+asyncssh can start it too, but treats the stderr output of the program as data of the server.
 """
 
 from __future__ import annotations
