@@ -22,7 +22,7 @@ class Block(Reply):
         error_hints: the first lines in which a device reports an error: at most 5, of 200 characters.
         reason: why the block was cancelled or failed.
         refused: set if the command was not typed: the policy denies it, or it got no approval.
-        prompt_before: the prompt in front of the echoed command, if the raw bytes contain it because no mark gave the begin.
+        prompt_before: the prompt before the echoed command, if the raw bytes contain it because no begin mark was received.
         prompt_after: the prompt that ended the block, if the raw bytes contain it.
         device: true if the command ran on a device's command line.
     """

@@ -106,7 +106,7 @@ class ExecReply(Reply):
     """Result of a run, or its state at the timeout.
 
     Attributes:
-        cursor: begin of the run's text in the spool; `next_cursor` is its end.
+        cursor: start of the run's text in the spool; `next_cursor` is its end.
         duration_ms: time since the command was sent.
         timed_out: the run continues; wait again with `block_id`. `message` reports if nothing was typed yet.
         grep_count: number of lines that match `grep`.

@@ -39,7 +39,7 @@ PtyReplyT = TypeVar("PtyReplyT", bound=PtyReplyBase)
 RequestT = TypeVar("RequestT", bound=Request)
 
 _BLOCKS_PER_PAGE = 1000
-#: How often the state of a session that is being opened is read (seconds).
+#: Interval at which the state of a session that is being opened is read (seconds).
 _OPENING_POLL_S = 0.5
 
 

@@ -38,7 +38,7 @@ class AuditFiles:
     def append(self, rows: Iterable[bytes], month: str) -> None:
         """Append encoded rows to the file of a month, such as "2026-11".
 
-        Rows that a killed process has written behind the recorded head are kept and counted in a row `recovered`; an incomplete
+        Rows that a killed process has written after the recorded head are kept and counted in a row `recovered`; an incomplete
         one is removed. Behind rows that do not fit the recorded head the chain continues with a row `chain_broken`.
 
         Raises:
@@ -95,7 +95,7 @@ class AuditFiles:
             return None
 
     def _recover(self, recorded: _Recorded | None) -> tuple[Head, list[bytes]]:
-        """Return the head behind all rows, and a row about what was found: rows that the head does not count, or a fault."""
+        """Return the head after all rows, and a row that reports uncounted rows or a fault, if there are any."""
         paths = self._paths()
         if paths:
             _cut_incomplete_line(paths[-1])

@@ -15,7 +15,7 @@ from pydantic_core import from_json, to_json
 
 #: The `prev` of the first row.
 FIRST = "0" * 64
-#: The event of a row behind rows that did not fit the recorded head, or whose head was missing.
+#: The event of a row after rows that did not fit the recorded head, or whose head was missing.
 BROKEN = "chain_broken"
 
 
@@ -70,7 +70,7 @@ def _without_surrogates(value: object) -> object:
 
 
 def append(rows: Iterable[bytes], head: Head) -> tuple[bytes, Head]:
-    """Return the lines of new rows behind `head`, and the new head. The rows are encoded and not empty."""
+    """Return the lines of new rows after `head`, and the new head. The rows are encoded and not empty."""
     lines = bytearray()
     for row in rows:
         line = row[:-1] + f',"prev":"{head.hash}"}}'.encode()
@@ -117,7 +117,7 @@ def parse(line: bytes) -> dict[str, Any] | None:
 
 
 def end_of(lines: Iterable[bytes]) -> Head:
-    """Return the head behind all lines, whether they fit or not."""
+    """Return the head after all lines, whether they fit or not."""
     head = Head()
     for line in lines:
         head = Head(head.rows + 1, hash_of(line.removesuffix(b"\n")))
@@ -125,7 +125,7 @@ def end_of(lines: Iterable[bytes]) -> Head:
 
 
 def extend(head: Head, lines: Iterable[bytes]) -> tuple[Head, int]:
-    """Return the head behind the lines that continue the chain, and the size of these lines in bytes."""
+    """Return the head after the lines that continue the chain, and the size of these lines in bytes."""
     size = 0
     for line in lines:
         if _misfit(line, head) is not None:

@@ -96,7 +96,7 @@ class LineInput:
 class Inbox:
     """The requests, the selected one, and what is being typed.
 
-    A request that ends stays in the list and selected, so that no key answers another one than the user looks at.
+    A request that ends remains listed and selected, so that a key never answers a request that the user does not see.
     """
 
     def __init__(self) -> None:

@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 #: Name of the policy file next to the configuration.
 POLICY_FILE = "policy.toml"
-#: How often the files are checked for changes (seconds).
+#: Interval at which the files are checked for changes (seconds).
 POLL_S = 1.0
 
 #: Fields of stat(2) that change with a file and with the access to it; the number of the error if there are none.

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 ANSWER_TIMEOUT_S = 30.0
 #: How long a new daemon may take to listen. It waits until its predecessor has closed its sessions.
 START_TIMEOUT_S = 30.0
-#: How often to look for a system daemon that is being restarted (seconds).
+#: Interval at which to look for a system daemon that is being restarted (seconds).
 _RESTART_POLL_S = 0.1
-#: How often a connection is tried again if the daemon exits during the handshake.
+#: Number of further connection attempts if the daemon exits during the handshake.
 _HANDSHAKE_ATTEMPTS = 3
 #: Prefix of the line that reports why the daemon exits.
 ERROR_PREFIX = "ptyctl daemon: "

@@ -31,7 +31,7 @@ class DaemonStatus(NamedTuple):
 
     Attributes:
         rejection: why it serves no further connection, or None. With a rejection, the other fields after `version` are unknown.
-        loop_stalls: how often its event loop was blocked for longer than 100 ms.
+        loop_stalls: number of times that its event loop was blocked for longer than 100 ms.
         longest_stall_ms: the longest time that it was.
         limits: for each named limit `name`, `in_use` and `limit`; of a client or session, the one that uses most.
     """

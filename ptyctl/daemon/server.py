@@ -35,7 +35,7 @@ _LOG = logging.getLogger(__name__)
 #: How long a client may take to send its handshake.
 HELLO_TIMEOUT_S = 10.0
 _IDLE_POLL_S = 5.0
-#: How often the daemon checks that its socket file exists.
+#: Interval at which the daemon checks that its socket file exists (seconds).
 _REACHABLE_POLL_S = 1.0
 
 

@@ -19,7 +19,7 @@ _LOG = logging.getLogger(__name__)
 #: Calls another node.
 Ask = Callable[[str, ApprovalsRequest], Awaitable[ApprovalsReply]]
 
-#: How long the other nodes may take to answer a list, or the begin of a watch (seconds).
+#: How long the other nodes may take to answer a list, or the start of a watch (seconds).
 _ANSWER_S = 3.0
 #: Number of watches whose cursors are kept.
 _MAX_CURSORS = 256

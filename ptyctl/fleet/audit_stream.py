@@ -28,7 +28,7 @@ from .buckets import reported
 _LOG = logging.getLogger(__name__)
 
 STREAM = "AUDIT"
-#: How often the files are checked for new rows (seconds), and the number of rows that are sent between two checks.
+#: Interval at which the files are checked for new rows (seconds), and the number of rows that are sent between two checks.
 CHECK_S, BATCH = 1.0, 500
 #: How long a read of the stream may wait for the next row (seconds).
 _READ_S = 3.0

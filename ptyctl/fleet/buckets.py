@@ -31,7 +31,7 @@ BUCKET_TTL_S: dict[str, float | None] = {
 #: The bucket of earlier versions, in which each claim had its own life.
 OLD_CLAIMS = "consoles"
 
-#: How long the servers of a cluster may take until each knows a new bucket, and how often to ask (seconds).
+#: How long the servers of a cluster may take until each knows a new bucket, and the interval of queries (seconds).
 _CREATED_S = 10.0
 _CREATED_POLL_S = 0.05
 #: How long the marker of a deleted key stays in a bucket whose keys do not expire (seconds). A node that reads no changes for
@@ -112,7 +112,7 @@ class Bucket:
             watcher = await self.store.watchall()
         try:
             async for update in watcher:
-                if update is None:  # all values of the begin were sent
+                if update is None:  # all values of the start were sent
                     yield None
                     continue
                 assert update.revision is not None

@@ -49,7 +49,7 @@ class ClaimDirectory:
         self._now = now
         self._seen: dict[str, SeenClaim] = {}
         self._listeners: list[Listener] = []
-        #: Set while the claims are known: after the values at the begin of a watch.
+        #: Set while the claims are known: after the values at the start of a watch.
         self.complete = asyncio.Event()
 
     async def wait_until_complete(self) -> None:

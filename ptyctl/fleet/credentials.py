@@ -85,7 +85,7 @@ def load_credentials(path: Path) -> Credentials:
 
 
 def inbox_prefix(site: str, node: str) -> str:
-    """Return the begin of the subjects on which a node receives: it may read only its own."""
+    """Return the start of the subjects on which a node receives: it may read only its own."""
     return f"_INBOX.{site}.{node}"
 
 

@@ -223,7 +223,7 @@ class SessionDirectory:
         self._learned: OrderedDict[str, str] = OrderedDict()
 
     async def follow(self) -> None:
-        """Follow the bucket until cancelled. Rows that were removed since the last time are missing at the begin."""
+        """Follow the bucket until cancelled. Rows that were removed since the last time are missing at the start."""
         missing = set(self._rows)
         async for change in self._bucket.watch():
             if change is not None:

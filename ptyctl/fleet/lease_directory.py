@@ -37,7 +37,7 @@ class LeaseDirectory:
         self._times = times or LeaseTimes()
         self._now = now
         self._seen: dict[str, SeenLease] = {}
-        #: Set while the leases are known: after the values at the begin of a watch.
+        #: Set while the leases are known: after the values at the start of a watch.
         self.complete = asyncio.Event()
         self.complete_at = float("inf")
 
@@ -60,7 +60,7 @@ class LeaseDirectory:
             return
         known = self._seen.pop(renewal.lease_id, None)
         if known is not None and known.revision == entry.revision:
-            known.is_stale = False  # repeated at the begin of a watch: it is as old as before
+            known.is_stale = False  # repeated at the start of a watch: it is as old as before
             self._seen[renewal.lease_id] = known
             return
         self._seen[renewal.lease_id] = SeenLease(renewal, entry.revision, self._now())
@@ -92,7 +92,7 @@ class LeaseDirectory:
 
         Args:
             named_at: when a claim that names it was received: a lease that was not seen has expired a life after that, and
-                after the begin of the watch.
+                after the start of the watch.
         """
         seen = self._seen.get(lease_id)
         return (max(self.complete_at, named_at) if seen is None else seen.at) + self._times.ttl_s

@@ -4,7 +4,7 @@ The caller asks the subject of the other node for a link and names an inbox for 
 Each message is then one frame: a kind, an offset and, in a data frame, bytes.
 
     D <offset> <bytes>   bytes at an offset of the stream; NATS may drop messages, so a gap ends the link
-    A <offset>           the reader has taken all bytes up to the offset; at most `WINDOW_BYTES` are under way
+    A <offset>           the reader has taken all bytes up to the offset; at most `WINDOW_BYTES` are in transit
     P                    the sender is alive
     C                    the sender has closed the link
 
@@ -39,13 +39,13 @@ WINDOW_BYTES = 4 * 1024 * 1024
 ACK_BYTES = WINDOW_BYTES // 4
 #: Bytes of one message, below the server's default limit of 1 MiB.
 FRAME_BYTES = 256 * 1024
-#: How often an open link shows that it is alive, and after which silence it is lost (seconds).
+#: Interval of the keepalives of an open link, and the silence after which it is lost (seconds).
 PING_S, SILENCE_S = 5.0, 16.0
 #: How long the other node may take to answer the request for a link (seconds).
 OPEN_S = 5.0
 #: How long a link that is closed may take to send the rest (seconds).
 CLOSE_S = 2.0
-#: The begin of all subjects of `credentials.inbox_prefix`, and of an inbox of a client without a prefix.
+#: The start of all subjects of `credentials.inbox_prefix`, and of an inbox of a client without a prefix.
 _INBOXES = "_INBOX."
 
 _HEADER = struct.Struct("!cQ")

@@ -48,11 +48,11 @@ from .start_budget import StartBudget
 
 _LOG = logging.getLogger(__name__)
 
-#: How often a node looks for changes of its sessions to publish (seconds).
+#: Interval at which a node looks for changes of its sessions to publish (seconds).
 _PUBLISH_S = 1.0
-#: How often a node looks for removed transcripts (seconds).
+#: Interval at which a node looks for removed transcripts (seconds).
 _TRANSCRIPTS_S = 5.0
-#: How often a node checks that its servers still report changes (seconds).
+#: Interval at which a node checks that its servers still report changes (seconds).
 _CHECK_S = 1.0
 _SEE_SERVERS = "check the servers with ptyctl fleet doctor, and see their logs"
 

@@ -19,7 +19,7 @@ from .buckets import LEASE_TTL_S, Bucket, ConflictError, encode_key
 
 _LOG = logging.getLogger(__name__)
 
-#: How often a node renews its lease (seconds).
+#: Interval at which a node renews its lease (seconds).
 RENEW_S = 5.0
 #: A node types nothing in the last part of its lease's life, and a new owner waits as long before it connects (seconds).
 MARGIN_S = 3.0
@@ -39,7 +39,7 @@ class LeaseTimes:
 
     @property
     def delivery_s(self) -> float:
-        """How long a byte may be under way. The next owner types at the earliest two margins after the write deadline."""
+        """Longest transit of a byte (seconds). The next owner types at the earliest two margins after the write deadline."""
         return 1.5 * self.margin_s
 
     @property

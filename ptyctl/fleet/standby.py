@@ -18,7 +18,7 @@ from .placement import candidates
 
 _LOG = logging.getLogger(__name__)
 
-#: How often the claims are checked, and the inventory is read again (seconds).
+#: Interval at which the claims are checked, and the inventory is read again (seconds).
 CHECK_S, INVENTORY_S = 0.5, 5.0
 #: How much later each further candidate tries, after the least loaded one (seconds).
 STEP_S = 2.0

@@ -24,9 +24,9 @@ MCP_PATH = "/mcp"
 MAX_FRAME_BYTES = 64 * 1024
 #: How long a client that does not read has at shutdown to receive its last response.
 _SHUTDOWN_TIMEOUT_S = 2
-#: How often the Date header is updated.
+#: Interval at which the Date header is updated (seconds).
 _DATE_S = 1.0
-#: How often a shutdown looks for open connections and requests: uvicorn has no event for their end.
+#: Interval at which a shutdown checks for open connections and requests (seconds): uvicorn has no event for their end.
 _POLL_S = 0.01
 
 _log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from ptyctl.core.search import compile_all, program_size
 
 from .pattern import LINE_STEPS, PagerPattern, Pattern, any_matches, encode, line_patterns
 
-#: Prompts of shells and device families. A percent sign behind a digit is a progress report, not a prompt.
+#: Prompts of shells and device families. A percent sign after a digit is a progress report, not a prompt.
 DEFAULT_PROMPT = r"^[^\s].{0,199}?(?:[>#$\]]|[^0-9\s]%) ?$|^[>#$%] ?$"
 #: A pager may follow the first part of a long line (FRR).
 DEFAULT_PAGERS = (
@@ -32,13 +32,13 @@ QUESTION = Pattern.of(
 )
 #: Text that may be a question in other words: "Repeat count [5]: ", "Source filename []?".
 POSSIBLE_QUESTION = Pattern.of(r"\S[^\n]{0,200}[:?] {0,2}$")
-#: The begin of a pager: some show their keys behind it, as "next page: Space".
+#: The start of a pager: some show their keys after it, as "next page: Space".
 _PAGER_BEGIN = Pattern.of(r"(?i)^\s*-{2,} ?\(?more\b")
 #: The key that goes to the end of a half-typed line; the platform's key to clear the line deletes what precedes the cursor.
 END_OF_LINE = "\x05"
 #: Errors of a platform are searched for in the event loop in a text of this size.
 ERROR_TEXT_BYTES = 4096
-#: Last characters of prompts; text behind one of them was typed.
+#: Last characters of prompts; text after one of them was typed.
 _PROMPT_ENDS = ">#$%]"
 #: Prompts that are followed by text have at most this many characters: each place of such a line where one may end is searched.
 _PROMPT_CHARACTERS = 300
@@ -150,7 +150,7 @@ class DeviceProfile:
         return None
 
     def prompt_before_text(self, lines: Sequence[str]) -> tuple[ShownPrompt, str] | None:
-        """The prompt that the last line begins with, and the text behind it: a half-typed command, or a log line."""
+        """The prompt that the last line begins with, and the text after it: a half-typed command, or a log line."""
         line = lines[-1] if lines else ""
         for begin in _possible_prompts(line):
             shown = self.shown_prompt([*lines[:-1], begin])
@@ -177,7 +177,7 @@ class DeviceProfile:
 
     @lru_cache(maxsize=64)  # noqa: B019 - as above
     def may_ask(self, line: str) -> bool:
-        """Whether a line may be a question, judged by its last character: not a log line, nor the begin of a pager."""
+        """Whether a line may be a question, judged by its last character: not a log line, nor the start of a pager."""
         pager = _PAGER_BEGIN.matches(line) and not QUESTION.matches(line)
         return POSSIBLE_QUESTION.matches(line) and not pager and not self.is_log_line(line)
 

@@ -136,7 +136,7 @@ class Keys(Value):
 class CommandLine(Value):
     """How the device reads a typed line. The defaults find the most commands in a text; a policy judges each of them.
 
-    `exec_prefixes`: words before a command of another mode (`do`). `negations`: words that undo the command behind them.
+    `exec_prefixes`: words before a command of another mode (`do`). `negations`: words that undo the command after them.
     `separators`: between two commands in a line. `filters`: before a program or file that takes the output.
     `comments`: the beginnings of lines that run nothing. `quotes`: whether quoted separators and filters are text.
     `expansions`: characters that the device replaces, so that their word is not known.

@@ -24,7 +24,7 @@ class Usage:
     """The calls in progress and the last activity.
 
     Attributes:
-        last_activity_at: begin of the last call (epoch ms).
+        last_activity_at: start of the last call (epoch ms).
     """
 
     def __init__(

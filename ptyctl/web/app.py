@@ -38,7 +38,7 @@ from .static_files import StaticFiles
 from .stream.endpoint import serve_stream as serve_console
 from .stream.topics import TASK_ID
 
-#: How often the login of an open WebSocket or a download is checked (seconds).
+#: Interval at which the login of an open WebSocket or a download is checked (seconds).
 RECHECK_S = 1.0
 _MAX_LOGIN_BYTES = 4096
 #: How long a client may take to send the body of a login (seconds).

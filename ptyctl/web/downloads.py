@@ -31,7 +31,7 @@ from ptyctl.core.session_export import RESET, AsciicastWriter, RecordingFrame
 
 from .errors import json_response
 
-#: Output before a page of a recording, read to find a control sequence that crosses the begin of the page.
+#: Output before a page of a recording, read to find a control sequence that crosses the start of the page.
 _CONTEXT_BYTES = 64 * 1024
 _PAGE_BYTES = 256 * 1024
 #: A slice ends after this processor time (seconds) and one more piece: drawing a piece takes at most some milliseconds.

@@ -3,7 +3,7 @@
 A progress bar returns to the first column and draws its row again. A block is some rows that the cursor moves up to. The
 bytes are a walk over rows if they consist of lines that fit the columns, of line feeds and cursor motions up and down that
 stay on the screen, and if the cursor ends in the row where it began. A walk cannot scroll, and draws only into the rows that
-it visits. Draw only its end, from the begin of a line in the first row of the walk, on unknown cells, as `fast_forward`
+it visits. Draw only its end, from the start of a line in the first row of the walk, on unknown cells, as `fast_forward`
 describes for frames. A row that is unknown then is unchanged if the walk does not draw into it. The right part of a row that
 is unknown is unchanged if no line of the walk is longer than the left part, and none erases or inserts; a wide character
 across the border is blank, because the column before the border was overwritten.
@@ -21,7 +21,7 @@ from .cells import BLANK, STUB, Grid
 from .fast_forward import COLUMN, ERASURE, MAX_COLUMNS, OPTIONS, UNDRAWN, UNKNOWN
 
 _UP, _DOWN = rb"\x1b\[[01]?[AF]", rb"(?:\n|\x1b\[[01]?[BE])"
-#: Motions that keep the column, and the begin of a line.
+#: Motions that keep the column, and the start of a line.
 _VERTICAL = rb"\n|\x1b\[[0-9]*[AB]"
 _FIRST_COLUMN = rb"\r|\x1b\[[01]?G|\x1b\[[0-9]*[EF]"
 _STARTS_LINE = re.compile(rb"(?:%s|%s|%s)*(?:%s)" % (UNDRAWN, ERASURE, _VERTICAL, _FIRST_COLUMN))
@@ -37,7 +37,7 @@ _ERASED_DISPLAY = re2.compile(rb"\x1b\[[02]?J")
 #: motions, are not recognised.
 _SAMPLE_BYTES = 1 << 14
 _MAX_REACH, _MAX_COUNTS = 32, 12
-#: Limit of the search for the begin of a line in the first row (bytes).
+#: Limit of the search for the start of a line in the first row (bytes).
 _LONGEST_BLOCK = 1 << 14
 
 
@@ -54,7 +54,7 @@ class Walk(NamedTuple):
 
 
 def walk_begin(data: bytes, begin: int, end: int, column: int) -> int:
-    """Return the offset from `begin` on where a walk may begin: at a motion up, otherwise at the begin of a line; or `end`."""
+    """Return the offset from `begin` on where a walk may begin: at a motion up, otherwise at the start of a line; or `end`."""
     for found in _MOTION.finditer(data, begin, min(begin + _SAMPLE_BYTES, end)):
         if found[2] in (b"A", b"F"):
             return found.start()

@@ -17,7 +17,7 @@ from ptyctl.session.session import Session
 
 #: Largest output in one item.
 PIECE_BYTES = 64 * 1024
-#: A watcher that is too far behind gets the screen this often at most (seconds), or after twice the time that painting took.
+#: Minimum interval at which a watcher that is too far behind gets the screen (seconds); at least twice the time of painting.
 _PAINT_INTERVAL_S = 0.25
 #: A watch ends with BUSY if output arrives faster than it is drawn for this time (seconds).
 _PAINT_TIMEOUT_S = 120.0
@@ -29,7 +29,7 @@ async def watch(
     """Yield items (see `WatchItem`) until the session is closed and all items were delivered.
 
     Raises:
-        PtyctlError: INVALID_ARGUMENT for an offset past the end; BUSY if the screen is too far behind at the begin,
+        PtyctlError: INVALID_ARGUMENT for an offset past the end; BUSY if the screen is too far behind at the start,
             or later for `_PAINT_TIMEOUT_S`.
     """
     watcher = _Watcher(session, max_behind, scrollback)

@@ -166,7 +166,7 @@ async def _write_and_wait(session: Session, request: IoRequest, writer: Writer, 
 async def _prompt_text(session: Session) -> None:
     """Wait for the text of a prompt whose mark has arrived.
 
-    A line that is typed earlier appears twice: the terminal echoes it at once, and the line editor again behind the prompt.
+    A line that is typed earlier appears twice: the terminal echoes it at once, and the line editor again after the prompt.
     """
     stream, now = session.stream, asyncio.get_running_loop().time
     last, limit = stream.prompts.last(), now() + _PROMPT_TEXT_S

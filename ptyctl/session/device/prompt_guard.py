@@ -32,7 +32,7 @@ SLOW_PROMPT_WAIT_S = 10.0
 ANSWER_WAIT_S = 0.5
 #: A line editor that does not react to Ctrl-C within this time gets a second one: fish closes a search with the first.
 _SECOND_INTERRUPT_S = 0.4
-#: How often to check whether a shell on this machine has read its input (seconds).
+#: Interval at which to check whether a shell on this machine has read its input (seconds).
 _POLL_S = 0.01
 #: How long the kernel may take to deliver input to a terminal on a busy machine (seconds).
 _DELIVERY_S = 0.02

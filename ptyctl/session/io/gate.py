@@ -38,7 +38,7 @@ PACED_CHUNK_BYTES = 128
 PACE_S = 0.05
 #: Transmission time of one piece at a configured typing rate (seconds).
 PACED_PIECE_S = 0.1
-#: How often the lease is checked while the far end accepts no input (seconds).
+#: Interval at which the lease is checked while the far end accepts no input (seconds).
 RECHECK_S = 0.25
 
 #: A line and its newline of any kind; the last match is empty.

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 from .terminal_state import TerminalState
 
-#: The echo of keys has settled after this much silence, on this machine and on another one (seconds).
+#: Silence after which the echo of keys has settled: on this machine, and on another one (seconds).
 ECHO_QUIET_S = 0.05
 REMOTE_ECHO_QUIET_S = 0.15
 #: The longest wait for the first echo, and until it has settled (seconds).
 ECHO_WAIT_S = 1.0
 SETTLE_WAIT_S = 5.0
-#: How often a local program is asked whether it has read the input (seconds).
+#: Interval at which a local program is asked whether it has read the input (seconds).
 POLL_S = 0.005
 
 
@@ -39,7 +39,7 @@ class InputEcho:
         self._typed_wakeups: int | None = None
 
     def sending(self, wakeups: int | None) -> None:
-        """Note how often the program in the foreground was woken before keys are sent; None if unknown."""
+        """Record the wakeups of the foreground program before keys are sent; see `TerminalState.wakeups`."""
         self._wakeups = wakeups
 
     def typed(self) -> None:
@@ -74,7 +74,7 @@ class InputEcho:
         return False
 
     async def _first_output(self) -> None:
-        """Wait for output behind the last key."""
+        """Wait for output after the last key."""
         stream, deadline = self._stream, self._terminal.now() + ECHO_WAIT_S
         while stream.raw_size == self._typed_raw and stream.ended is None and self._terminal.now() < deadline:
             await stream.wait(deadline)

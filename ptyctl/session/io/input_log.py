@@ -19,7 +19,7 @@ _ROW_BYTES = 128 * 1024
 class InputLog:
     """Writes one row per write: `ts` (epoch ms), `by` (a task, "system" or null), `bytes`, and `data` (text) or `data_b64`.
 
-    A row of a caller also has its `principal`, and `line`, the state of the typed line behind it (`UnfinishedLine.state`). A
+    A row of a caller also has its `principal`, and `line`, the state of the typed line after it (`UnfinishedLine.state`). A
     secret is recorded with its length only.
     """
 

@@ -36,7 +36,7 @@ def is_continuation(line: str, learned: str | None) -> bool:
 
 
 def without_right_prompt(line: str) -> str:
-    """A line without what may be a prompt at the right edge (RPROMPT): the text behind the first three blanks or more."""
+    """Return a line without a possible right prompt (RPROMPT): the text after the first run of three or more blanks."""
     return _RIGHT_PROMPT.sub("", line)
 
 

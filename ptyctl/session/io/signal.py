@@ -164,7 +164,7 @@ class Signal:
         self._wake_next(futures)
 
     def _wake_next(self, futures: list[asyncio.Future[None]]) -> None:
-        """Wake some waiters now, and the next ones in the next iteration of the loop: each looks at the output."""
+        """Wake some waiters now, and others in the next iterations of the loop, because each examines the output."""
         for future in futures[:_WAKES]:
             _wake(future)
         if len(futures) > _WAKES:

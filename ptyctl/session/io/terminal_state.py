@@ -176,7 +176,7 @@ class TerminalState:
         return channel.input_is_read() if channel is not None else None
 
     def wakeups(self) -> int | None:
-        """Return how often the program in the foreground was woken from sleep; None if unknown."""
+        """Return how many times the foreground program was woken from sleep; None if unknown."""
         channel = self._channel()
         return channel.wakeups() if channel is not None else None
 

@@ -84,7 +84,7 @@ def text_after(prompt: str, line: str) -> str | None:
 
 
 def shows_only(screen: ScreenSnapshot, prompt: str | None, text: str) -> bool:
-    """Return whether the cursor's row has the known prompt and this text, and the cursor is behind it."""
+    """Return whether the cursor's row has the known prompt and this text, and the cursor is after it."""
     row, column = screen.cursor
     line = f"{prompt or ''}{text}"
     return bool(prompt) and row < len(screen.rows) and column == len(line) and screen.rows[row] == line.rstrip()
@@ -140,7 +140,7 @@ def _has_scrolled_on_device(screen: ScreenSnapshot, prompt: str | None, first: i
 
 
 def _row_with_prompt(screen: ScreenSnapshot, prompt: str | None, top: int) -> int | None:
-    """Return the row `top` if the known prompt is in it, behind text that was typed ahead."""
+    """Return the row `top` if the known prompt is in it, after text that was typed ahead."""
     return top if prompt and prompt.strip() and prompt in screen.rows[top] else None
 
 
@@ -162,7 +162,7 @@ def _joined(screen: ScreenSnapshot, first: int, last: int, column: int | None = 
 
 
 def _ends_of(prompt: str, line: str) -> Iterator[int]:
-    """Yield the places behind a prompt that is not at the beginning of a line."""
+    """Yield the places after a prompt that is not at the beginning of a line."""
     at = line.find(prompt, 1)
     while at >= 0:
         yield at + len(prompt)

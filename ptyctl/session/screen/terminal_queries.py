@@ -129,7 +129,7 @@ class QueryResponder:
         while (channel := self._channel()) is not None:
             # remote: a shell's mark from before it left canonical mode has arrived after this pause
             await asyncio.sleep(2 * HOLD_S if channel.canonical is None else HOLD_S)
-            # first, as a shell leaves canonical mode behind its mark, which can be read from then on
+            # first, as a shell leaves canonical mode after its mark, which can be read from then on
             canonical = channel.canonical
             read, size = channel.input_is_read(), self._stream.raw_size
             await channel.read_pending()

@@ -78,7 +78,7 @@ class BlockMarksReader:
         self._read: dict[str, tuple[BlockMarks, BlockMarks]] = {}
 
     def of_block(self, block: Block) -> BlockMarks:
-        """Return the marks after the begin of a block."""
+        """Return the marks after the start of a block."""
         return self._of(block)[0]
 
     def of_shell(self, block: Block) -> BlockMarks:
@@ -133,7 +133,7 @@ class BlockMarksReader:
     def _begin(self, block: Block) -> Normaliser:
         """Return the normaliser at a block's begin.
 
-        It starts at the begin of the command's line: a CR there may be held back.
+        It begins at the start of the command's line, because a CR there may be held back.
         """
         line = self._raw.read(max(block.raw_begin - EXAMINED_LINE_BYTES, 0), block.raw_begin).rpartition(b"\n")[2]
         row = self._row_before(block.raw_begin - len(line))

@@ -188,7 +188,7 @@ class RawLog:
         return end <= self.persisted_size or self.readable_from() <= begin
 
     def readable_from(self) -> int:
-        """Return the first offset behind which all bytes can be read."""
+        """Return the first offset after which all bytes can be read."""
         begin = self.size - len(self._tail)
         return begin if begin > self.persisted_size else 0
 

@@ -2,7 +2,7 @@
 
 A timeline row can hold the state to resume the replay from (`resume`). The last such row that the files reach is used: text is
 appended in order, so the files are correct up to there. Only a power failure can have lost part of it; then the replay starts
-from the begin.
+from the start.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import struct
 
 from ptyctl.core.sanitizer import TerminalSanitizer
 
-#: No more output is sent while this much is not acknowledged.
+#: Size of unacknowledged output at which sending pauses.
 WINDOW_BYTES = 256 * 1024
 #: A viewer that is further behind gets the screen instead of the output.
 MAX_BEHIND_BYTES = 4 * 1024 * 1024
