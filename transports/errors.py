@@ -87,7 +87,7 @@ class ChannelClosed(ChannelError):
 
 
 class ChannelEnded(ChannelError):
-    """The remote end closed the channel in order: a shell exited, or a peer sent FIN."""
+    """The remote end closed the channel cleanly: a shell exited, or a peer sent FIN."""
 
     code = "REMOTE_CLOSED"
 

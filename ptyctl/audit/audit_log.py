@@ -1,4 +1,4 @@
-"""Writes the audit log from a thread, so that no caller waits for the disk; limits rows that clients cause in any number."""
+"""Writes the audit log in a thread, so that no caller waits for the disk, and limits rows that clients can cause at will."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class AuditLog:
 
     @property
     def failure(self) -> str | None:
-        """Why rows cannot be written at present; None if they can."""
+        """Why rows cannot be written; None if they can."""
         if self._failure is not None or not self._waiting:
             return self._failure
         is_late = time.monotonic() > self._oldest_at + _LATE_S

@@ -251,7 +251,7 @@ class Inbox:
         return row if entry.state == "pending" else f"\x1b[2m{row}\x1b[m"
 
     def _render_detail(self, entry: ApprovalEntry, cols: int, room: int) -> list[str]:
-        """Return why it is held back, then as much of the text as there is room for."""
+        """Return the rows of a request: the reason, and as much of its text as fits in `room` rows."""
         facts = [
             f"asked by {asked_by(entry)} on {where(entry)}, mode {escape_controls(entry.mode or '?')}",
             f"because {escape_controls(entry.reason)} ({escape_controls(', '.join(entry.rules))})",

@@ -34,7 +34,7 @@ _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def parse_duration(text: str) -> int | None:
-    """Return a number of seconds, minutes, hours or days, such as 90m or 30d, in seconds; None if it is none."""
+    """Convert a duration such as 90m or 30d (units s, m, h, d) to seconds; None if the text is invalid."""
     match = re.fullmatch(r"([1-9]\d{0,8})([smhd])", text, re.ASCII)
     return None if match is None else int(match[1]) * _UNITS_S[match[2]]
 

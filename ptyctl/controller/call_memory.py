@@ -214,7 +214,7 @@ class DurableCallMemory(CallMemory):
             _LOG.error("calls cannot be stored", extra={"file": str(path), "why": error.strerror})
 
     async def _restored(self, path: Path) -> None:
-        """Restore the calls, also if the caller is cancelled: nothing else may use the file meanwhile. Raises OSError."""
+        """Restore the calls. Continues if the caller is cancelled, because nothing else may use the file. Raises OSError."""
         await asyncio.shield(asyncio.create_task(self._restore(path), name="restore calls"))
 
     async def _restore(self, path: Path) -> None:

@@ -100,7 +100,7 @@ class SessionHandOff:
         return adopted
 
     def drop_all_secrets(self) -> None:
-        """All sessions were closed cleanly: no later process needs their secrets."""
+        """Remove the secrets of all sessions, which were closed cleanly."""
         for session_id in list(self._secrets):
             self._drop_secrets(session_id)
 

@@ -173,7 +173,7 @@ def _check_policy(settings: Settings, platforms: Platforms) -> str:
 
 
 def _check_notify_command(program: str, problem: str | None) -> Check:
-    """Check that the program that announces approval requests exists, and that it did not fail when it ran last."""
+    """Check that the notify command of approval requests exists, and that its last run did not fail."""
     if problem is None and shutil.which(program) is None:
         problem = f"{program}: there is no such program"
     if problem is not None:

@@ -139,10 +139,10 @@ class StoredSessions:
 
     @staticmethod
     def _load_new_meta(folder: Path) -> dict[str, Any] | None:
-        """Return meta.json, or None for a file that cannot be read, which is tried again next time.
+        """Return the content of meta.json, or None if it cannot be read; the next call tries again.
 
         Raises:
-            OSError: no file can be opened at present, so newer sessions of a console could be overlooked.
+            OSError: the limit of open files is reached, so newer sessions of a console could be missed.
         """
         try:
             return _load_meta(folder)

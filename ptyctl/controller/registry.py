@@ -25,19 +25,19 @@ OPEN_WAIT_S = MAX_WAIT_MS / 1000
 class SessionRegistry:
     """Holds the sessions and enforces the limit on their number.
 
-    A session of an earlier process is history until a request needs more than to read it. Then this process holds it, and it
-    counts towards the limit.
+    A session of an earlier process is read-only history until a request needs more. Then this process owns its files, and the
+    session counts towards the limit.
     """
 
     def __init__(self, limits: Mapping[str, Limit], load: Callable[[str, bool], Awaitable[Session | None]]) -> None:
-        """`load` restores a session from disk, or returns None; see `SessionFactory.restore`."""
+        """Create the registry. `load` restores a session from disk, or returns None; see `SessionFactory.restore`."""
         self._limit, self._client_limit = limits["max_sessions"], limits["max_client_sessions"]
         self._load = load
         self._loads: dict[str, asyncio.Task[Session | None]] = {}
         self._reserved: list[Client | None] = []
         self._openers: WeakKeyDictionary[Session, Client] = WeakKeyDictionary()
         self._sessions: OrderedDict[str, Session] = OrderedDict()
-        #: Attempts to connect a session that continue when their callers are answered, with the session's id.
+        #: Connection attempts that continue after the reply to their callers, with the id of their session.
         self._attempts: dict[asyncio.Task[Any], str] = {}
         self._open_locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 

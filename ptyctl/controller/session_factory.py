@@ -104,7 +104,7 @@ class SessionFactory:
         self._turn = asyncio.Lock()
 
     def watch(self, watcher: SessionWatcher) -> None:
-        """Call `watcher` for every session from now on, after the watchers that were added before."""
+        """Call `watcher` for every further session, after the watchers that were added before."""
         self._watchers.append(watcher)
 
     async def check_program(self, request: SessionRequest, destination: Destination) -> str | None:

@@ -57,13 +57,13 @@ class Token:
 
 
 class TokenFile:
-    """The stored tokens. A file that is damaged, of another user or accessible to others is an error, never an empty file."""
+    """The stored tokens. A damaged file, or one that other users own or can access, is an error instead of an empty file."""
 
     def __init__(self, state_dir: Path) -> None:
         self._path = state_dir / "tokens.json"
 
     def version(self) -> _Version:
-        """Return what changes with the file; None without a file. Raises OSError."""
+        """Return a value that changes whenever the file does; None without a file. Raises OSError."""
         try:
             status = self._path.stat()
         except FileNotFoundError:

@@ -44,7 +44,7 @@ Admit = Callable[[PeerCredentials], Awaitable[Principal]]
 
 
 async def admit_own_user(peer: PeerCredentials) -> Principal:
-    """Serve the daemon's user only."""
+    """Return the principal of the daemon's user. Raises PtyctlError FORBIDDEN for another user."""
     if peer.uid != os.geteuid():
         raise PtyctlError(ErrorCode.FORBIDDEN, "this daemon serves its own user only", {"uid": peer.uid})
     return user()

@@ -55,7 +55,7 @@ def _read_hello() -> bytes:
 
 
 def _relay(link: socket.socket, source: int = 0, target: int = 1) -> None:
-    """Relay between the daemon and a pair of pipes. Each direction has a thread: one that blocks does not stop the other."""
+    """Relay between the daemon and a pair of pipes. Each direction has a thread, so that neither blocks the other."""
     threading.Thread(target=_relay_calls, args=(source, link), name="calls", daemon=True).start()
     try:
         while piece := link.recv(_PIECE_BYTES):

@@ -342,11 +342,11 @@ class ConsoleClaims:
     # Giving up
 
     async def hand_over(self, held: HeldClaim, node: str, lock: ClaimedLock | None) -> None:
-        """Give a console whose line is closed to another node, with its lock. No third node can claim it in between.
+        """Hand a console whose line is closed over to another node, with its lock. No third node can claim it in between.
 
         Args:
-            held: from its first call on, this node types nothing on the console. It can be called again with another node: if
-                the one before has claimed and released the console, any node can claim it, and there is nothing to hand over.
+            held: this node's claim. After the first call, this node types nothing on the console. The call can be repeated with
+                another node. If the previous node has claimed and released the console, there is nothing to hand over.
 
         Raises:
             ConflictError: the claim was lost.
@@ -420,7 +420,7 @@ class ConsoleClaims:
         """Write a claim of this node with changed fields.
 
         Args:
-            only_held: do nothing if the claim was given up: it may be that of another node by now.
+            only_held: do nothing if this node has given up the claim, because another node may have it.
 
         Raises:
             ConflictError: it is not this node's claim any more.

@@ -87,7 +87,7 @@ class FleetPolicy:
         put_in_force: Callable[[Path, str], None],
         record: Callable[..., None],
     ) -> None:
-        """Create the object.
+        """Create the fleet's policy of this node.
 
         Args:
             folder: the state directory.

@@ -8,7 +8,7 @@ Each message is then one frame: a kind, an offset and, in a data frame, bytes.
     P                    the sender is alive
     C                    the sender has closed the link
 
-Core NATS delivers in order and at most once. A link that is lost says nothing about what the other side received last.
+Core NATS delivers in order and at most once. After a lost link it is unknown which bytes the other side received.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class _LinkTransport(asyncio.Transport):
         self._wakeup.set()
 
     async def _send(self) -> None:
-        """Send what the window allows, acknowledge what was read, and show that this end is alive, until the link ends."""
+        """Send bytes within the window, acknowledgements and keepalives until the link ends."""
         pinged_at = self._loop.time()
         try:
             while not self._is_closing or (self._unsent and self._loop.time() < self._close_by):

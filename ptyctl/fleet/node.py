@@ -200,7 +200,7 @@ class FleetNode:
         return fleet
 
     async def _wait_for_policy(self, policy: FleetPolicy) -> None:
-        """Wait for the fleet's policy, so that no call is judged by an older one; else use the stored one.
+        """Wait for the fleet's policy, so that no call is judged by an older one. Without an answer, use the stored policy.
 
         Raises:
             PtyctlError: IO_ERROR if the servers do not report it, and none is stored.

@@ -106,9 +106,9 @@ class SessionClaims:
                 self._has_state = True
 
     async def close_line(self, session: Session, held: HeldClaim, why: str) -> ClaimedLock | None:
-        """Type no more on a console, and close its line; return the lock of its session.
+        """Stop typing on a console, and close its line. Return the lock of its session.
 
-        The claim stays this node's: hand it over or release it.
+        This node keeps the claim, which the caller hands over or releases.
         """
         self._claims.stop(held)
         lock = _lock_of(session)

@@ -131,7 +131,7 @@ class Standby:
         delay_s = RETRY_S
         try:
             _, before = self._wanted[name]
-            # a node that had the console later has logged in: what this one met before is out of date
+            # a later owner has logged in, so the failure that this node recorded earlier is outdated
             if before == self._node and (given_up := await self._given_up(device_id)) is not None:
                 _LOG.warning("a standby console was given up earlier", extra={"device": name, "why": given_up.reason})
                 delay_s = math.inf

@@ -72,7 +72,10 @@ class Pattern:
 
 
 class PagerPattern(Value):
-    """A pager's line. `key` shows the next page, `quit` ends the output; neither is followed by an end of line."""
+    """A pager's line. `key` shows the next page, `quit` ends the output; neither is followed by an end of line.
+
+    `erased_by` documents how the device erases the line. The renderer recognises each form in the output.
+    """
 
     pattern: Pattern
     key: str = Field(" ", min_length=1)

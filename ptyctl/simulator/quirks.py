@@ -23,7 +23,7 @@ class Quirks:
 
     # Terminal settings
 
-    #: Device family whose pager is used: its prompt, how the prompt is erased, and its keys.
+    #: Device family whose pager is used (prompt, erasing, keys).
     pager: str = ""
     #: Output is paged only after the client has sent its window size (NAWS).
     pages_once_sized: bool = False

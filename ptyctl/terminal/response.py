@@ -64,7 +64,7 @@ def failure(
 
 
 def _error(identified: Identified, error: TerminalError) -> dict[str, Any]:
-    """Return the error; that of an internal one names the trace id, which the server's log lines have too."""
+    """Return the error of a response. An internal error has the trace id, which is also in the server's log lines."""
     payload = error.payload()
     if error.code is TerminalErrorCode.INTERNAL:
         payload["details"] |= {"trace_id": identified.correlation.trace_id}

@@ -28,7 +28,7 @@ _LOGIN_HINT = "open the console with: ptyctl web; or log in with a token"
 
 
 class RefusedError(PtyctlError):
-    """A request that is refused before its call, with its HTTP status."""
+    """A request that is refused before its call is made, with the HTTP status."""
 
     def __init__(
         self,

@@ -58,8 +58,8 @@ class WebSessions:
         """Create the store.
 
         Args:
-            accepts: returns whether a token is still valid: with it, its sessions end.
-            limits: the named limits. Of more tickets or sessions the oldest one ends.
+            accepts: returns whether a token is still valid; sessions of an invalid token end.
+            limits: the named limits. Above a limit, the oldest ticket or session ends.
         """
         self._accepts = accepts
         self._limit, self._total_limit = limits["max_principal_logins"], limits["max_web_logins"]

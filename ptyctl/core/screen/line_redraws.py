@@ -37,7 +37,7 @@ _ERASED_DISPLAY = re2.compile(rb"\x1b\[[02]?J")
 #: motions, are not recognised.
 _SAMPLE_BYTES = 1 << 14
 _MAX_REACH, _MAX_COUNTS = 32, 12
-#: Limit of the search for the start of a line in the first row (bytes).
+#: Size of the output that is searched for the start of a line in the first row (bytes).
 _LONGEST_BLOCK = 1 << 14
 
 

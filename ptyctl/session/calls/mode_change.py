@@ -29,7 +29,7 @@ async def change_mode(session: Session, mode: str, writer: Writer) -> str:
 
 
 async def save(session: Session, writer: Writer) -> tuple[str, str]:
-    """Save the device's configuration; the mode it is in then, and the device's output.
+    """Save the device's configuration. Return the mode after the save, and the device's output.
 
     Raises:
         PtyctlError: as `change_mode`; see `modes.save`.

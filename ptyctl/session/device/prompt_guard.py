@@ -452,7 +452,7 @@ class PromptGuard:
         raise self.refusal("no_prompt" if typed.empty else "half_typed")
 
     async def shell_has_read(self, marked: Callable[[], bool]) -> bool:
-        """Wait until a shell on this machine has handled all input, and reads; return False if it stays at work.
+        """Wait until a shell on this machine has handled all input, and reads; return False if it keeps working.
 
         Until then the output does not show the effect of the last keys. Returns True for a program that cannot be observed.
         """

@@ -12,7 +12,7 @@ from ptyctl.session.transcript.append_file import AppendFile, json_line
 
 from .gate import Writer
 
-#: A file with less room may not have taken the last row. A terminal takes less at once.
+#: Largest size of a row. A file with less free room may lack the last row.
 _ROW_BYTES = 128 * 1024
 
 

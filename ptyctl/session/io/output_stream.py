@@ -39,7 +39,7 @@ _UNMASKED = bytearray(64 * 1024)
 
 @dataclass(frozen=True, slots=True)
 class OutputNotPersisted:
-    """These bytes were received and are not on disk: the quota or the disk is full."""
+    """Bytes were received that are not persisted, because the quota or the disk is full."""
 
     data: bytes
 

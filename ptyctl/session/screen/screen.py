@@ -269,7 +269,7 @@ async def run_for(cells: int, function: Callable[[], Result]) -> Result:
 
 
 async def _in_thread(function: Callable[[], Result]) -> Result:
-    """Return the result of a function that runs in the thread. It is completed before a cancellation takes effect."""
+    """Run a function in the screen thread and return its result. A cancellation takes effect after its end."""
     turn = asyncio.get_running_loop().run_in_executor(_thread, function)
     try:
         return await asyncio.shield(turn)

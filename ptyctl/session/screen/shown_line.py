@@ -27,13 +27,13 @@ _COUNT = re.compile(r"^\(arg: -?\d+\) ", re.MULTILINE)
 def shown_lines(screen: ScreenSnapshot, prompt: str | None, top: int | None = None, *, is_device: bool = False) -> list[str]:
     """Return the readings of the line at the cursor; empty if it cannot be read.
 
-    The prompt ends somewhere: at the end of the known prompt, otherwise possibly at each character that prompts end in. Text
-    that was typed before it was shown may precede it, and the known one may be that of an earlier line. What follows the
-    cursor may be typed text or a suggestion, so that the text up to the cursor is a reading too.
+    The prompt ends at the end of the known prompt; otherwise it may end at each character that ends prompts. Type-ahead may
+    precede the prompt, and the known prompt may be that of an earlier line. Text after the cursor may be typed text or a
+    suggestion, so that the text up to the cursor is a reading, too.
 
     Args:
-        top: the first row that may belong to the line, if known. A row of the text may look like the prompt, so that the line
-            perhaps begins in each such row from there on. The line of a shell does not begin above it.
+        top: the first row that may belong to the line, if known. The line may begin in each row from there on that looks like
+            the prompt. The line of a shell does not begin above it.
         is_device: whether the far end is a device rather than a POSIX shell.
     """
     row = screen.cursor[0]
@@ -63,9 +63,9 @@ def may_be_hidden(screen: ScreenSnapshot, readings: list[str]) -> bool:
 
 
 def rows_above(screen: ScreenSnapshot, output: bytes) -> int | None:
-    """Return how many rows the cursor is below the one where this output, the last on the screen, began.
+    """Return the number of rows from the row in which the last output began to the row of the cursor.
 
-    None if it takes more than `MAX_COST` to find out.
+    None if drawing costs more than `MAX_COST`.
     """
     if 2 * screen.rows_count * screen.cols > MAX_SCREEN_CELLS:
         return None

@@ -39,7 +39,7 @@ class StoredBlocks:
     _discarded: set[str] = field(default_factory=set)
 
     def add(self, block: Block) -> None:
-        """Add a row of blocks.jsonl; a later one of a block applies."""
+        """Add a row of blocks.jsonl, which replaces the previous row of the block."""
         block_id = sys.intern(block.block_id)  # one object in all collections
         self.rows.append(block_id)
         self.last_seq = max(self.last_seq, block.seq)

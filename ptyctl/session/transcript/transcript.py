@@ -76,7 +76,7 @@ class Transcript:
             self._on_gap()
 
     def note(self, kind: str, ts: int, **fields: object) -> None:
-        """Write a row of another kind (incarnation, resize) at the current end."""
+        """Write a timeline row of a kind other than data (incarnation, resize) at the current offsets."""
         self._write_row(self.raw.size, self.spool_size, ts, kind, **fields)
 
     def append(self, text: bytes) -> None:
