@@ -1,4 +1,4 @@
-"""A Controller whose calls are messages: each is forwarded by the name of its method."""
+"""A Controller that forwards each call by the name of its method."""
 
 from __future__ import annotations
 

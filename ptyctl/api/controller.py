@@ -59,7 +59,7 @@ class Controller(Protocol):
         ...
 
     def watch(self, request: WatchRequest) -> AsyncGenerator[WatchItem, None]:
-        """Follow a session from now on, or from an offset. A slow reader gets items late, and misses none."""
+        """Follow a session from the current end or from an offset. A slow reader gets items late, but misses none."""
         ...
 
     async def notify(self, request: NotifyRequest) -> NotifyReply:

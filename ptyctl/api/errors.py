@@ -88,7 +88,7 @@ MAX_QUOTED_NAME = 100
 
 
 def shortened(text: str, limit: int) -> str:
-    """Return a text, or its beginning with the number of characters that are left out."""
+    """Shorten a text to `limit` characters, followed by the number of omitted characters."""
     return text if len(text) <= limit else f"{text[:limit]}... ({len(text) - limit} more characters)"
 
 

@@ -32,7 +32,7 @@ DoneReason = Literal[
 
 
 class RcMode(RequestPart):
-    """Whether a printed marker gives the exit code. `auto`: if the far end was detected to be a POSIX shell."""
+    """Whether a printed marker reports the exit code. `auto`: if the far end was detected to be a POSIX shell."""
 
     enabled: Literal["auto", True, False] = "auto"
     marker_prefix: str | None = Field(default=None, min_length=1, max_length=64)

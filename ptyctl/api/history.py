@@ -1,4 +1,4 @@
-"""Calls over what sessions have recorded: the recording of one session, and a search over the commands of all."""
+"""Calls on recorded data: the recording of one session, and a search over the commands of all sessions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RecordingEvent(Reply):
 
 
 class RecordingReply(Reply):
-    """Events up to `resume_offset`, in order. `complete`: there are no more at present."""
+    """Events up to `resume_offset`, in order. `complete`: whether these are all events so far."""
 
     session_id: str
     events: list[RecordingEvent]

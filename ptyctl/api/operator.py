@@ -90,7 +90,7 @@ class LogLine(Reply):
 
 
 class LogReply(Reply):
-    """Lines up to `resume_offset`, which repeats an open line. `complete`: there are no more lines at present."""
+    """Lines up to `resume_offset`, which repeats an incomplete line. `complete`: whether these are all lines so far."""
 
     session_id: str
     lines: list[LogLine]

@@ -39,7 +39,7 @@ _ACTIONS = {
 
 
 class PolicyRequest(Request):
-    """Judge a text and type nothing (`check`), show the policy that is in force, or load it again.
+    """Judge a text without typing it (`check`), show the policy in force, or load it again.
 
     A check is for a session, a device of the inventory, or a platform. `kind`, `principal` and `task_id` are by default those
     of the caller, `mode` that of the session or the platform's mode for running commands. `where` is by default where input of

@@ -68,7 +68,7 @@ class AuditFiles:
         return verify(lines, recorded.head if recorded else None)
 
     def rows(self, first_month: str = "") -> Iterator[dict[str, Any]]:
-        """Return the rows, oldest first, from the file of a month on; other lines are left out.
+        """Return the rows from the file of a month on, oldest first. Lines that are not rows are skipped.
 
         Raises:
             OSError: a file cannot be read.
@@ -147,7 +147,7 @@ class AuditFiles:
 
 
 class AuditTail:
-    """Reads rows in order, from the one after a given row on. It remembers its place in the files."""
+    """Reads rows in order, beginning after a given row. Keeps its position in the files."""
 
     def __init__(self, paths: Callable[[], list[Path]]) -> None:
         self._paths = paths

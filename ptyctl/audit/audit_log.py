@@ -176,7 +176,7 @@ class LimitedRows:
             self._record(self._event, **self._common, **fields)
 
     def flush(self) -> None:
-        """Record the number of the rows that were left out, and begin a new minute."""
+        """Record the number of suppressed rows, and begin a new minute."""
         left_out, self._seen = self._seen - MAX_ROWS, 0
         if self._timer is not None:
             self._timer.cancel()

@@ -146,5 +146,5 @@ def _misfit(line: bytes, at: Head) -> str | None:
 
 
 def hash_of(line: bytes) -> str:
-    """Return the hash of a row: that of its line without the line break."""
+    """Return the hash of the line of a row, without the line break."""
     return hashlib.sha256(line).hexdigest()

@@ -43,7 +43,7 @@ _VIEW_HELP = "a approve  d decline  j/k scroll  v back"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the user decided."""
+    """The decision of the user."""
 
     action: str
     approval_id: str
@@ -94,7 +94,7 @@ class LineInput:
 
 
 class Inbox:
-    """The requests, the selected one, and what is being typed.
+    """State of the inbox: the requests, the selected one, and the text being typed.
 
     A request that ends remains listed and selected, so that a key never answers a request that the user does not see.
     """
@@ -380,7 +380,7 @@ class _Program:
         self._inbox.view(reply.approval)
 
     async def _watch(self) -> None:
-        """Follow the requests; after the end of a daemon, those of the next one."""
+        """Follow the requests of the daemon and, after its end, of the next one."""
         cursor: str | None = None
         while True:
             try:

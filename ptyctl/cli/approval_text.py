@@ -7,7 +7,7 @@ from ptyctl.core.sanitizer import escape_controls
 
 
 def describe(entry: ApprovalEntry, now: float) -> list[str]:
-    """Return the lines of a request for a terminal. Text of others has no control or invisible characters."""
+    """Return the lines of a request for a terminal. Control and invisible characters are escaped."""
     facts: dict[str, str | None] = {
         "asked by": asked_by(entry),
         "on": where(entry),
@@ -44,7 +44,7 @@ def where(entry: ApprovalEntry) -> str:
 
 
 def state(entry: ApprovalEntry, now: float) -> str:
-    """Return the state, who answered, and what is approved for a time."""
+    """Return the state, the approver, and the standing approval."""
     parts: list[str] = ["used" if entry.used else entry.state]
     if entry.decided_by is not None:
         through = " through its MCP client" if entry.via == "elicitation" else ""

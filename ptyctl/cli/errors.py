@@ -134,7 +134,7 @@ def print_message(text: str) -> None:
 
 
 def _format_usage_error(error: TyperException) -> str:
-    """Return what is wrong with the command line, and the command that prints the help for it."""
+    """Return the fault in the command line, and the command that prints its help."""
     from typer import BadParameter
 
     parameter: Any = getattr(error, "param", None) or getattr(error, "param_hint", None)

@@ -232,7 +232,7 @@ class _Execution:
 
 
 class _Option(NamedTuple):
-    """An option of a command: the argument that it sets, and what a value is converted by; without that, it is a flag."""
+    """An option of a command: the argument that it sets, and the converter of its value; a flag has none."""
 
     argument: str
     convert: Callable[[str], Any] | None = None
@@ -263,7 +263,7 @@ _OPTIONS: Mapping[str, Mapping[str, _Option]] = {
 
 
 def run_frequent(arguments: list[str]) -> int | None:
-    """Run the command and return its exit code; None if it is not one of these, or not a plain command line."""
+    """Run the command and return its exit code; None for another command, or a command line that is not plain."""
     if not arguments or (options := _OPTIONS.get(arguments[0])) is None:
         return None
     parsed = _parse(arguments[1:], options)

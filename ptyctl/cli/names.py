@@ -17,7 +17,7 @@ SESSION_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")
 
 
 class ListedSession(NamedTuple):
-    """What a session of the list can be named by, and whether it has its console: fields of `SessionEntry`."""
+    """The fields of `SessionEntry` that are used to find a session by name."""
 
     session_id: str
     device_id: str | None

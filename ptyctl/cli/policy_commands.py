@@ -135,7 +135,7 @@ def reload() -> None:
 
 
 def _answer(request: PolicyRequest) -> tuple[PolicyReply, str]:
-    """Return the answer of the daemon, or without one an answer by the files, and whose policy it is."""
+    """Return the verdict of the daemon or, without a daemon, of the policy files; and the source of the policy."""
     runtime_dir = RuntimeDir()
     if runtime_dir.is_system or control.find_daemon(runtime_dir) is not None:
         return call_daemon(lambda controller: controller.policy(request)), "the daemon's"

@@ -31,7 +31,7 @@ class _Checks:
 
 
 async def check(adapter: str | None, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return `adapter`, `ready`, `checks`, `trace_id`, and for what is not ready `error` and `fallback`."""
+    """Return `adapter`, `ready`, `checks` and `trace_id`; if not ready, also `error` and `fallback`."""
     checks, trace_id = _Checks(), f"trace_{secrets.token_hex(16)}"
     result: dict[str, Any] = {"adapter": adapter, "ready": False, "trace_id": trace_id, "checks": checks.lines}
     try:

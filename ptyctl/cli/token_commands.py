@@ -113,7 +113,7 @@ def _record(event: str, **fields: object) -> None:
 
 
 def _expiry(text: str) -> int | None:
-    """Return when a token expires that is created now, in epoch seconds; None: never. Raises INVALID_ARGUMENT."""
+    """Return the expiry of a new token (epoch seconds), or None for no expiry. Raises INVALID_ARGUMENT."""
     if text == "never":
         return None
     seconds = parse_duration(text) or 0

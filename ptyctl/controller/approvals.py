@@ -74,7 +74,7 @@ class ApprovalCalls:
         return {self._watches.limit.name: self._watches.in_use}
 
     async def store_in(self, folder: Path) -> None:
-        """Store requests in a folder from now on. Those of an earlier process that have not ended expire."""
+        """Store requests in a folder. Pending requests of an earlier process expire."""
         file = ApprovalFile(folder / "approvals.jsonl")
         try:
             rows = await asyncio.to_thread(file.load)
@@ -284,7 +284,7 @@ class ApprovalFile:
             self._file.flush()
 
     def replace(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Replace the content, and append to it from now on."""
+        """Replace the content; later rows are appended to it."""
         self.close()
         try:
             replace_file(self._path, b"".join(map(json_line, rows)).decode())

@@ -55,7 +55,7 @@ def _list(files: AuditFiles, request: AuditRequest) -> AuditReply:
 
 
 def matches(row: Mapping[str, Any], request: AuditRequest) -> bool:
-    """Whether a row is one that a request asks for."""
+    """Return whether a row matches the filters of a request."""
     if any(getattr(request, field) not in (None, row.get(name)) for name, field in _EQUAL.items()):
         return False
     ts = row.get("ts", 0)

@@ -43,7 +43,7 @@ class CallJournal:
         return list(rows.values())
 
     def replace(self, rows: bytes) -> None:
-        """Replace the content, and append to it from now on.
+        """Replace the content; later rows are appended to it.
 
         Raises:
             OSError: the content is as before, or replaced. The next row goes to the file that has the name then.

@@ -1,4 +1,4 @@
-"""Performs a call once although its message arrives twice: a client repeats a call whose answer was lost.
+"""Performs each call once, although a client may repeat a call whose answer was lost.
 
 `CallMemory` is for short interruptions of a connection. `DurableCallMemory` also survives the end of its process, and is for
 calls whose client may be started again before it repeats them.
@@ -65,7 +65,7 @@ _R = TypeVar("_R", bound=Reply)
 
 @dataclass(slots=True)
 class RepeatableCall:
-    """A call with an id. If it is sent again with that id, it is not performed again.
+    """A call with an id. A call with the same id is not performed again.
 
     Attributes:
         durable: whether it is remembered also after the end of the server.
@@ -97,7 +97,7 @@ def repeatable(request_id: str, *, durable: bool = False) -> Iterator[Repeatable
 
 
 def mark_repeated() -> None:
-    """Record that the answer to the running task's call is that of an earlier call."""
+    """Record that the running task's call is answered with the reply of an earlier call."""
     if (call := _current.get()) is not None:
         call.repeated = True
 
@@ -161,7 +161,7 @@ class CallMemory:
         return _Call(asyncio.ensure_future(perform()))
 
     def _forget_old(self) -> None:
-        """Forget the oldest calls that have ended. Running ones stay, and those that may be repeated."""
+        """Forget the oldest ended calls, except those that may still be repeated."""
         now = asyncio.get_running_loop().time()
         surplus = len(self._calls) - self._limit.maximum + 1
         old: list[CallKey] = []
@@ -235,7 +235,7 @@ class DurableCallMemory(CallMemory):
             self._journal = journal
 
     async def aclose(self) -> None:
-        """Close the file. Calls that have not ended stay recorded as begun."""
+        """Close the file. Unfinished calls remain recorded as begun."""
         running = [call for call in self._calls.values() if call.ended_at is None]
         for call in running:
             call.cancel()

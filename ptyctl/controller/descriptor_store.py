@@ -35,7 +35,7 @@ class DescriptorStore(Protocol):
         ...
 
     def store(self, name: str, descriptor: int) -> None:
-        """Store a duplicate of a descriptor. It replaces the one of the same name.
+        """Store a duplicate of a descriptor, which replaces a descriptor with the same name.
 
         Raises:
             OSError: the store cannot be started.
@@ -76,7 +76,7 @@ class SessionHandOff:
         self._state_changed(session)
 
     async def adopt_sessions(self, sessions: Callable[[], Path], limits: Limits) -> list[Session]:
-        """Return the sessions whose PTYs an earlier process has stored, open and connected to the same programs.
+        """Return the sessions of stored PTYs, open and connected to the same programs as in the earlier process.
 
         `sessions` returns the folder of all sessions. It is called only if there is a stored PTY, since it raises where the
         folder is not usable.

@@ -21,7 +21,7 @@ from .settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class DevicePlacement:
-    """What decides which node of a fleet has a device.
+    """Restricts the nodes of a fleet that may connect a device.
 
     Attributes:
         device_id: the name of the console; None for another device.

@@ -71,7 +71,7 @@ class Check:
 
 
 class Doctor:
-    """Examines one device. Connects and logs in as a session would, and stores nothing."""
+    """Checks one device. Connects and logs in as a session does, without a transcript."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Doctor:
         self._inventory = Inventory(settings.devices_file)
 
     async def checks(self) -> AsyncGenerator[Check, None]:
-        """Yield each check when it is done. The first failure is the last check, except for that of the notify command.
+        """Yield each check when it is done. The checks end at the first failure, except that of the notify command.
 
         There is a check of the settings for each unknown environment variable. It is a warning, and no failure.
         """

@@ -1,4 +1,4 @@
-"""The controller whose sessions live in this process."""
+"""The controller of the sessions of this process."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ class LocalController:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close all sessions that this process holds. Their transcripts stay."""
+        """Close all sessions of this process. Their transcripts are kept."""
         if self._policy_watch is not None:
             self._policy_watch.cancel()
         await self._reconnector.aclose()
@@ -235,7 +235,7 @@ class LocalController:
         return self._registry.get(session_id) is not None
 
     def limits_in_use(self) -> dict[str, int]:
-        """Return what is in use by the name of its limit; of a client or a session, that of the one that uses most."""
+        """Return the use of each limit by name; for limits of a client or session, the highest use of one of them."""
         limits = self.settings.limits.use
         in_use = self._registry.in_use()
         in_use |= {name: most_used(limits[name]) for name in _OF_CLIENTS}
@@ -249,7 +249,7 @@ class LocalController:
     async def spec_of(
         self, request: Addressed | SessionRequest | WatchRequest | LogRequest | RecordingRequest | NotifyRequest | PolicyRequest
     ) -> Spec:
-        """Return what the session that a request addresses is, in any state.
+        """Return the parameters of the session that a request addresses, in any state.
 
         Raises:
             PtyctlError: NOT_FOUND; as `SessionRegistry.find`.

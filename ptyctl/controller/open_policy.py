@@ -1,4 +1,4 @@
-"""The policy on what an open starts: the program of a request, and variables that make a shell run their text."""
+"""Applies the policy to an open: to its program, and to variables whose text a shell would run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_PROGRAM_TEXT = 128 * 1024
 
 
 async def check_program(policy: PolicyDecisionPoint, request: SessionRequest, destination: Destination) -> str | None:
-    """Judge what a caller's open request starts, as if it were typed into a shell. Return a warning, or None.
+    """Judge the program of an open request as if it were typed into a shell. Return a warning, or None.
 
     What the inventory adds to the request is not judged. A program that needs an approval is refused: before the
     session exists, there is no screen to show to an approver.
@@ -49,7 +49,7 @@ def _size(request: SessionRequest) -> int:
 
 
 def _check(policy: PolicyDecisionPoint, request: SessionRequest, destination: Destination) -> str | None:
-    """Judge what the request starts, in any thread. Raises PtyctlError POLICY_DENIED."""
+    """Judge the program of a request; runs in any thread. Raises PtyctlError POLICY_DENIED."""
     texts = list(_texts(request))
     if not texts:
         return None

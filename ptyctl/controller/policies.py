@@ -99,7 +99,7 @@ class PolicyStore:
 
     @property
     def identity(self) -> object:
-        """What is another object after the policy was loaded again."""
+        """An object that is replaced when the policy is loaded again."""
         return self._policy
 
     def verdict(self, request: DecisionRequest) -> Verdict:
@@ -133,7 +133,7 @@ class PolicyStore:
                 raise PtyctlError(error.code, message, error.details, hint=error.hint) from None
 
     def use(self, file: Path, text: str) -> None:
-        """Use a text that was verified, from now on, instead of the file that the settings name.
+        """Use a verified policy text instead of the file of the settings.
 
         Args:
             file: where the text is kept. It is not read: an edit of it has no effect.
@@ -150,7 +150,7 @@ class PolicyStore:
                 raise
 
     def refresh(self) -> None:
-        """Load the policy again if one of its files has changed. If its file was removed, it stays in force with a problem."""
+        """Load the policy again if one of its files has changed. If a file is missing, keep the policy and report a problem."""
         with self._loading:
             if self._has_changed():
                 with suppress(PtyctlError):

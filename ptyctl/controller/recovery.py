@@ -51,7 +51,7 @@ async def restore_session(sessions: Path, session_id: str, limits: Limits, *, ho
 async def adopt_session(
     sessions: Path, session_id: str, limits: Limits, channel: LocalChannel, secrets: bytes = b""
 ) -> Session:
-    """Restore a session as open on `channel`, whose program has survived the process that held it.
+    """Restore a session as open on `channel`, whose program outlived the previous server process.
 
     Without a usable meta.json the session continues with default settings and without its lock.
 

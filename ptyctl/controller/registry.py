@@ -151,7 +151,7 @@ class SessionRegistry:
         self._reserved.append(client)
 
     def release(self) -> None:
-        """Give the current client's reservation back: the session was added, or could not be opened."""
+        """Release the current client's reservation after the session was added or could not be opened."""
         self._reserved.remove(current_client())
 
     def add_opened(self, session: Session) -> None:
@@ -161,7 +161,7 @@ class SessionRegistry:
         self.add(session)
 
     def in_use(self) -> dict[str, int]:
-        """Return how much of the limits is in use, by their names. Sessions of clients that have left are of no client."""
+        """Return the use of each limit by name. Sessions of disconnected clients count for no client."""
         openers = [self._openers.get(session) for session in self.live() if session.held]
         of_clients = Counter(client for client in openers if client is not None and not client.left)
         return {self._limit.name: len(openers), self._client_limit.name: max(of_clients.values(), default=0)}

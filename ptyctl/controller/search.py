@@ -1,4 +1,4 @@
-"""A search over the commands of all sessions and their output: those in memory, and those that are only on disk.
+"""Search over commands and output of all sessions, in memory and on disk.
 
 A stored session is searched in its files, without restoring it. Nothing is indexed but when each session was created.
 """
@@ -149,7 +149,7 @@ class BlockSearches:
 
 
 def _index(folder: Path, known: dict[str, _Stored]) -> dict[str, _Stored]:
-    """Return the sessions in a folder. Reads those that are not known. Blocks."""
+    """Return the sessions in a folder, reading unknown ones from disk. Blocks."""
     try:
         names = os.listdir(folder)  # noqa: PTH208 - thousands of names; nearly all are known
     except FileNotFoundError:

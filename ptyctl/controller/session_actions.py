@@ -247,7 +247,7 @@ class SessionActions:
 
 
 def capabilities(platforms: Iterable[str]) -> Capabilities:
-    """Return what this controller supports. `platforms` are the names of the platforms, including the user's own."""
+    """Return the capabilities of this controller. `platforms`: names of all platforms, including the user's."""
     return Capabilities(
         protocols=list(_PROTOCOLS),
         toolsets=["core", "pty", "blocks", "screen", "approvals", "terminal"],

@@ -236,7 +236,7 @@ class SessionFactory:
             await asyncio.sleep(0)
 
     def _supervise(self, session: Session) -> None:
-        """Record what callers do in the session, and judge what they type."""
+        """Connect a session to the audit log, the policy and the approval requests."""
         session.activity.set_recorder(self._recorder)
         session.authorization.set_policy(self._policy, self._approvals)
 

@@ -17,7 +17,7 @@ from ptyctl.session.clients import user
 
 
 class UserRights(BaseModel):
-    """What a user or the members of a group may do. In the configuration, a string is the role.
+    """The rights of a user or of the members of a group. A string in the configuration is the role.
 
     Attributes:
         devices: globs; None means all devices.

@@ -39,7 +39,7 @@ _Version = tuple[int, ...] | None
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What is stored of a token. Times are epoch seconds; `expires_at` None is never.
+    """The stored fields of a token. Times are epoch seconds; with `expires_at` None it never expires.
 
     Attributes:
         may_be_guessed: it may be a word; generated tokens are random.

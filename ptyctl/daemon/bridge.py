@@ -110,7 +110,7 @@ def bridge_principal(token: str) -> Principal:
 
 
 async def connect_daemon(runtime_dir: RuntimeDir) -> Streams:
-    """Connect to this user's daemon, and start it if it is not up. Raises HandshakeError."""
+    """Connect to this user's daemon, which is started if necessary. Raises HandshakeError."""
     opening = asyncio.ensure_future(asyncio.to_thread(open_connection, runtime_dir, hello_line("rpc")))
     try:
         link = await asyncio.shield(opening)
@@ -384,7 +384,7 @@ def _encode_refusal(error: PtyctlError) -> bytes:
 
 
 async def run_bridge(listener: socket.socket, token: str, runtime_dir: RuntimeDir, record: Callable[..., None]) -> None:
-    """Serve until cancelled. The daemon is started first: clients do not wait for that as long as it may take."""
+    """Serve until cancelled. The daemon is started first, because clients do not wait long enough for its start."""
     with suppress(asyncio.CancelledError):
         with suppress(HandshakeError):  # logged; the next client tries again
             (await connect_daemon(runtime_dir)).writer.close()

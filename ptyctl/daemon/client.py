@@ -1,4 +1,4 @@
-"""A Controller whose sessions live in the daemon."""
+"""A Controller for the sessions of the daemon."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def _open_streams(runtime_dir: RuntimeDir, *, start: bool) -> tuple[asynci
 
 
 def _call_message(call_id: int, method: str, request: Request, *, names_user: bool) -> dict[str, Any]:
-    """Return the message of a call, with its trace id and what makes it repeatable.
+    """Return the message of a call, with its trace id and the id that makes it repeatable.
 
     It names the principal if this process calls on behalf of a client, or if the server has another user (`names_user`).
     """

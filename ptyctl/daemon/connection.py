@@ -159,7 +159,7 @@ def exchange_hello(link: socket.socket, hello: bytes) -> dict[str, Any] | None:
 
 
 def version_mismatch(client_version: str, *, own_daemon: bool) -> str:
-    """Return the daemon's answer to a client of another version, which may not know a separate hint field."""
+    """Return the daemon's answer to a client of another version. The message has the hint, which an old client may not show."""
     restart = "run: ptyctl daemon restart (local shells survive; SSH and Telnet sessions are closed)"
     return (
         f"the daemon is ptyctl {__version__} and this is ptyctl {client_version}; "

@@ -36,7 +36,7 @@ class RequestError(DaemonError):
 
 
 class ConnectionRejectedError(DaemonError):
-    """The daemon is up and rejects the connection; `error` is what it reports."""
+    """The daemon is up and rejects the connection for the reason `error`."""
 
     def __init__(self, error: PtyctlError) -> None:
         super().__init__(error.message, error.hint)

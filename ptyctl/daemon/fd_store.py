@@ -47,7 +47,7 @@ class FdStore:
         self._watch_link()
 
     def store(self, name: str, descriptor: int) -> None:
-        """Store a duplicate of a descriptor; it replaces the one of the same name.
+        """Store a duplicate of a descriptor, which replaces a descriptor with the same name.
 
         Raises:
             OSError: the store cannot be started. The descriptor still works, but ends with this process.
@@ -105,7 +105,7 @@ class FdStore:
             self._link = None
 
     def _watch_link(self) -> None:
-        """The store sends nothing unasked, so a readable link means that it has exited."""
+        """Watch the link to the store. It sends only replies, so a readable link means that the store has exited."""
         if self._on_exit is not None and self._link is not None:
             asyncio.get_running_loop().add_reader(self._link, self._exited)
 

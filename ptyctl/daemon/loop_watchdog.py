@@ -20,7 +20,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class LoopWatchdog:
-    """Measures each iteration of an event loop. A thread samples the stack of one that takes too long.
+    """Measures each iteration of an event loop. A thread samples the stack during an iteration that takes too long.
 
     Attributes:
         stalls: number of iterations that took longer than the limit.

@@ -72,7 +72,7 @@ class FleetMember(Protocol):
         ...
 
     def limits_in_use(self) -> dict[str, int]:
-        """Return what the fleet uses by the name of its limit."""
+        """Return the use of the fleet limits, by name."""
         ...
 
 
@@ -179,7 +179,7 @@ async def _admit_system_user(peer: PeerCredentials) -> Principal:
 
 
 def _forget_environment(inventory: Path) -> None:
-    """Keep of the environment what the daemon itself uses: it is that of the client that happened to start it.
+    """Remove all variables that the daemon does not use: the environment is that of the client that started it.
 
     Sessions get the environment of their own clients. Secrets of the inventory may be variables (`env:NAME`).
     """
@@ -188,7 +188,7 @@ def _forget_environment(inventory: Path) -> None:
 
 
 def _hand_over(controller: LocalController) -> None:
-    """Exit at once and close nothing: the next daemon restores the sessions."""
+    """Exit at once without closing sessions, which the next daemon restores."""
     controller.flush()
     os._exit(0)
 

@@ -155,7 +155,7 @@ class DaemonServer:
                 return
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve a connection in a task of this server: asyncio logs the cancellation of one that it created itself."""
+        """Serve a connection in a task of this server, because asyncio logs the cancellation of tasks that it creates."""
         task = asyncio.create_task(self._serve_connection(reader, writer), name="connection")
         self._connections.add(task)
         task.add_done_callback(partial(self._disconnected, writer))

@@ -81,7 +81,7 @@ class Shim:
                 return
 
     def _relay_from_client(self) -> bool:
-        """Relay what can be read; False at the end of the input."""
+        """Relay available data from the client; return False at the end of the input."""
         piece = os.read(0, _PIECE_BYTES)
         lines = self._from_client.feed(piece) if piece else self._from_client.finish()
         if lines:
@@ -93,7 +93,7 @@ class Shim:
         return bool(piece)
 
     def _relay_from_daemon(self, link: socket.socket) -> bool:
-        """Relay what can be read; False if the daemon has disconnected."""
+        """Relay available data from the daemon; return False if the daemon has disconnected."""
         try:
             piece = link.recv(_PIECE_BYTES)
         except ConnectionError:
@@ -112,7 +112,7 @@ class Shim:
             self._handle_disconnect()
 
     def _track_request(self, line: bytes) -> None:
-        """Record what the next daemon would need, and which requests await a reply."""
+        """Record the messages that the next daemon needs, and the unanswered requests."""
         message = json_lines.decode_object(line)
         method, request_id = message.get("method"), message.get("id")
         if method == "initialize":

@@ -37,7 +37,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class WebOpenRequest(Request):
-    """Opens the web console. `listen` is where, if it is not open yet."""
+    """Opens the web console. `listen`: the address, if it is not open yet."""
 
     listen: SystemText = WEB_LISTEN
 
@@ -75,7 +75,7 @@ class WebService:
         return self._connections is not None and self._connections.in_use > 0
 
     def limits_in_use(self) -> dict[str, int]:
-        """Return what is in use by the name of its limit; nothing unless it listens."""
+        """Return the use of the limits, by name; empty unless the service listens."""
         in_use = {} if self._console is None else self._console.limits_in_use()
         if self._connections is not None:
             in_use["max_http_connections"] = self._connections.in_use

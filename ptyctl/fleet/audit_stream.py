@@ -145,7 +145,7 @@ class AuditReader:
 
 
 class NewestRows:
-    """The newest wanted rows, at most a number of them. Rows of the same time stay in their order."""
+    """The newest matching rows, up to a limit. Rows with the same time keep their order."""
 
     def __init__(self, limit: int, is_wanted: Callable[[Mapping[str, Any]], bool]) -> None:
         self._limit = limit
@@ -204,7 +204,7 @@ def _continued(head: Head, node: str, line: bytes) -> Verification:
 
 
 def add_rows(reply: AuditReply, own: list[dict[str, Any]], others: list[dict[str, Any]], limit: int) -> AuditReply:
-    """Return a reply with the newest rows of all nodes, oldest first. The rows of each node stay in their order."""
+    """Return a reply with the newest rows of all nodes, oldest first. The rows of each node keep their order."""
     rows = sorted([*own, *others], key=lambda row: row.get("ts", 0))
     kept, size = len(rows), 0
     for row in reversed(rows):
@@ -216,7 +216,7 @@ def add_rows(reply: AuditReply, own: list[dict[str, Any]], others: list[dict[str
 
 
 def add_verifications(reply: AuditReply, verifications: Mapping[str, Verification]) -> AuditReply:
-    """Return the result of this node's files with those of all nodes' rows in the stream."""
+    """Add the verifications of all nodes' rows in the stream to that of this node's files."""
     nodes = [
         AuditNode(
             node=node,

@@ -95,7 +95,7 @@ class Bucket:
             return await self.store.put(key, value)
 
     async def delete(self, key: str, revision: int | None = None) -> None:
-        """Delete a key; with `revision`, only if it has that. Its marker stays for half an hour. Raises ConflictError."""
+        """Delete a key; with `revision`, only at that revision. Its marker remains for half an hour. Raises ConflictError."""
         headers = {"KV-Operation": "DEL"}
         if revision is not None:
             headers["Nats-Expected-Last-Subject-Sequence"] = str(revision)
@@ -215,7 +215,7 @@ async def find_bucket(stream: JetStreamContext, name: str) -> Bucket:
 
 
 def find_problems(config: api.StreamConfig, ttl_s: float | None) -> list[str]:
-    """Return what is wrong with the configuration of a bucket's stream."""
+    """Return the problems in the configuration of a bucket's stream."""
     problems = []
     if config.allow_direct:
         problems.append("allow_direct is set: a replica can answer with an old owner")
@@ -234,7 +234,7 @@ def find_problems(config: api.StreamConfig, ttl_s: float | None) -> list[str]:
 
 @asynccontextmanager
 async def reported(action: str) -> AsyncIterator[None]:
-    """Raise an error of NATS as ConflictError, or as PtyctlError IO_ERROR that names the action; NotFoundError stays."""
+    """Convert errors of NATS to ConflictError, or to PtyctlError IO_ERROR with the action. NotFoundError is unchanged."""
     try:
         with keep_cancellation():
             yield

@@ -99,7 +99,7 @@ def sign(file: Path, data: bytes) -> tuple[str, bytes]:
 
 
 def signer_of(ca: Path, certificate_pem: str, signature: bytes, data: bytes) -> str:
-    """Return the name in the certificate with whose key data was signed.
+    """Return the name in the certificate whose key has signed the data.
 
     Raises:
         ValueError: the signature or the certificate is not valid, or another authority than that in `ca` has issued it.

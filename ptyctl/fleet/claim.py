@@ -64,7 +64,7 @@ class Claim:
 
     @property
     def is_released(self) -> bool:
-        """Whether the owner has given up the console: nobody has it."""
+        """Whether the owner has released the console, so that no node has it."""
         return not self.node
 
     def encode(self) -> bytes:
@@ -93,7 +93,7 @@ def first_number(bucket_created_s: int) -> int:
 
 
 def first_fence(number: int) -> int:
-    """Return a number that is smaller than all fences of the claim with a number, and greater than those of all earlier claims.
+    """Return the lower bound of the fences of the claim with this number. The fences of earlier claims are smaller.
 
     A claim has 67 million fences: one lease per second for two years.
     """

@@ -101,7 +101,7 @@ class ClaimDirectory:
         return seen.claim
 
     def first_seen_at(self, device_id: str, claim: Claim) -> float:
-        """Return when this node has seen a claim first; now if it has not yet received it."""
+        """Return when this node first received a claim; the current time if it has not."""
         seen = self.last(device_id)
         return seen.claimed_at if seen is not None and seen.claim.claim_id == claim.claim_id else self._now()
 
@@ -110,7 +110,7 @@ class ClaimDirectory:
         return ((decode_key(key), seen) for key, seen in self._seen.items() if seen.claim.lease_id == lease_id)
 
     def may_be_held(self, device_id: str) -> bool:
-        """Whether the far end may still have the connection of an owner that did not give up the console."""
+        """Return whether the far end may still have the connection of an owner that did not release the console."""
         seen = self.last(device_id)
         return seen is not None and self._now() < seen.taken_at + _HELD_S
 

@@ -91,7 +91,7 @@ class HeldClaim:
         self.inherited = lock
 
     def adopt(self, lease: HeldLease) -> None:
-        """Belong to a new lease of the node, which the stored claim names by now."""
+        """Assign the claim to a new lease of the node, which the stored claim names."""
         self.lease = lease
 
     def wrote(self, claim: Claim, revision: int) -> None:
@@ -99,7 +99,7 @@ class HeldClaim:
         self.claim, self.revision = claim, revision
 
     def follow(self, revision: int) -> None:
-        """Record the revision of a stored value of this node whose answer was not received."""
+        """Record the revision of a value of this node that was stored although the reply was lost."""
         self.revision = revision
 
     def stop(self) -> None:
@@ -128,7 +128,7 @@ class HeldClaim:
 
 
 class _Wait(NamedTuple):
-    """What the owner of a new claim waits for.
+    """The wait of the owner of a new claim for earlier owners.
 
     Attributes:
         until: at least until then.
@@ -168,7 +168,7 @@ class ConsoleClaims:
         return self._lease.node
 
     def use_state(self, state_id: str) -> None:
-        """Begin the lease of this node, and take over the claims that an earlier process with the same state directory left."""
+        """Begin the lease of this node, and adopt the claims of an earlier process with the same state directory."""
         self._lease.start(state_id)
 
     async def claim(
@@ -228,7 +228,7 @@ class ConsoleClaims:
         lock: Callable[[], ClaimedLock | None],
         on_lost: Callable[[HeldClaim], None],
     ) -> tuple[HeldClaim, Claim | None, _Wait]:
-        """Store a new claim on a console; return it, the claim before it, and what its owner waits for. Raises as `claim`."""
+        """Store a new claim on a console. Return it, the previous claim, and the wait for its owner. Raises as `claim`."""
         key = encode_key(device_id)
         while True:
             lease = await self._lease.in_force()
@@ -272,7 +272,7 @@ class ConsoleClaims:
         return Claim(self.node, lease.lease_id, _random_id(), number, session_id, self._now(), continues)
 
     async def _wait_after(self, device_id: str, before: Claim | None) -> _Wait:
-        """Return what the next owner after a claim waits for.
+        """Return the wait of the next owner after a claim.
 
         Raises:
             ClaimedElsewhereError: the claim is in force, or may be.
@@ -300,7 +300,7 @@ class ConsoleClaims:
         return _Wait(absent_at + self._times.margin_s, before.lease_id, absent_at)
 
     def _end_of(self, wait: _Wait, lease: HeldLease) -> float:
-        """Return when a wait ends, as far as this node knows now."""
+        """Return the currently known end of a wait."""
         if wait.lease_id is None:
             return wait.until
         return max(wait.until, self._leases.quiet_at(wait.lease_id, wait.absent_at, lease))
@@ -369,7 +369,7 @@ class ConsoleClaims:
                 raise
 
     async def release(self, held: HeldClaim) -> None:
-        """Give up a console, so that another node can claim it at once. Nothing may be typed on it any more.
+        """Release a console, so that another node can claim it at once. Input to it must have ended.
 
         If NATS does not answer, the claim is released later, or ends with the lease of this node.
         """
@@ -381,18 +381,18 @@ class ConsoleClaims:
             await self._write(held, node="", lease_id="", lock=None, handed_over=False)
 
     def lost_to(self, held: HeldClaim, owner: Claim) -> None:
-        """Record the new owner of a console that was handed over: calls on its old session get SESSION_MOVED from now on."""
+        """Record the new owner of a console that was handed over. Further calls on its old session get SESSION_MOVED."""
         self.stop(held)
         held.lose(replace(owner, handed_over=False))
 
     def stop(self, held: HeldClaim) -> None:
-        """Type nothing more under a claim."""
+        """Stop all input under a claim."""
         held.stop()
         if self._held.get(held.device_id) is held:
             del self._held[held.device_id]
 
     async def aclose(self) -> None:
-        """Type nothing more on any console; the claims end with the lease of this node."""
+        """Stop input to all consoles. The claims end with the lease of this node."""
         for held in list(self._held.values()):
             self.stop(held)
         await self._lease.aclose()
@@ -443,7 +443,7 @@ class ConsoleClaims:
                     return
 
     async def _write_own(self, held: HeldClaim, **changes: Any) -> None:
-        """Write a claim that this node holds; it is lost if it is another node's. Raises PtyctlError IO_ERROR."""
+        """Write a claim that this node holds; lose it if another node has replaced it. Raises PtyctlError IO_ERROR."""
         try:
             await self._write(held, only_held=True, **changes)
         except ConflictError:
@@ -457,7 +457,7 @@ class ConsoleClaims:
     # Changes
 
     def _received(self, device_id: str, claim: Claim | None, revision: int | None) -> None:
-        """Give up a console whose claim is another one by now; earlier values of its key can arrive late."""
+        """Give up a console whose claim was replaced. Earlier values of its key can arrive late."""
         held = self._held.get(device_id)
         if held is None or (claim is not None and claim.claim_id == held.claim.claim_id):
             return

@@ -182,7 +182,7 @@ class ControlListener:
         self._subscription: Subscription | None = None
 
     async def start(self) -> None:
-        """Accept requests from now on."""
+        """Start to accept requests."""
         self._subscription = await self._client.subscribe(self._subject, cb=answering(self._client, self._answer))
         await flush(self._client)
 

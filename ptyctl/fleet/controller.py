@@ -1,4 +1,4 @@
-"""A Controller for the sessions of all nodes: a call goes to the node that has the session."""
+"""A Controller for the sessions of all nodes. It forwards each call to the node that has the session."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ class OwnController(Controller, Protocol):
 
 
 class LocalSessions(Protocol):
-    """What the fleet asks of this node's own controller, besides calls."""
+    """The interface of this node's controller that the fleet uses in addition to calls."""
 
     async def placements(self) -> Mapping[str, DevicePlacement]:
-        """Return what decides which node has each device of the inventory. Raises PtyctlError."""
+        """Return the placement of each device of the inventory. Raises PtyctlError."""
         ...
 
     def holds(self, session_id: str) -> bool:
@@ -127,7 +127,7 @@ class FleetController:
         return await self._call(request.session_id, lambda node: node.session(request))
 
     async def _list(self, request: SessionRequest) -> SessionReply:
-        """List the sessions of all nodes; those of a node that is not reachable with the time since it was seen.
+        """List the sessions of all nodes. Sessions of an unreachable node have the time since it was last seen.
 
         The notices name what is degraded.
         """
@@ -166,7 +166,7 @@ class FleetController:
         raise AssertionError("there is always a node")
 
     async def _may_be_held(self, request: SessionRequest) -> bool:
-        """Whether the far end of a console may still have the connection of an owner that is gone."""
+        """Return whether the far end of a console may still have the connection of an unreachable owner."""
         device_id = request.device_id
         if request.device is not None:
             try:
@@ -205,7 +205,7 @@ class FleetController:
         return nodes
 
     async def _open_here(self, request: SessionRequest) -> SessionReply:
-        """Open on this node; a console that another node owns by now is opened there."""
+        """Open a session on this node, or on the node that has taken over its console meanwhile."""
         try:
             reply = await self._own.session(request)
         except PtyctlError as error:
@@ -296,7 +296,7 @@ class FleetController:
         return add_rows(reply, [{**row, "node": self._nodes.node} for row in reply.rows], others, request.limit)
 
     def _missing_rows(self, error: PtyctlError) -> str:
-        """Return that a reply has only the rows of this node, why, and what to do."""
+        """Return a notice that a reply has only the rows of this node, with the reason and the next step."""
         names = self._nodes.others_of_site()
         named = names[:MAX_NAMED_NODES] + ([f"{len(names) - MAX_NAMED_NODES} more"] if len(names) > MAX_NAMED_NODES else [])
         others = f"the other nodes of the site ({', '.join(named)})" if named else "other nodes of the site, if it has any,"

@@ -141,7 +141,7 @@ async def connect(credentials: Credentials, *, wait_s: float = CONNECT_S) -> Cli
 
 
 def _is_unexpected(record: logging.LogRecord) -> bool:
-    """Filter out what asyncio logs at the end of each connection, because nats-py hides from its streams that they use TLS."""
+    """Filter out the warning of asyncio at the end of each TLS connection of nats-py."""
     return "eof_received() has no effect when using ssl" not in str(record.msg)
 
 

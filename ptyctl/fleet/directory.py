@@ -66,7 +66,7 @@ _NODE_ROW = TypeAdapter(NodeRow)
 
 
 def decode_node(key: str, entry: Entry) -> NodeRow:
-    """Return the row of a node's key; fields that this version does not know are left out.
+    """Return the row of a node's key, without fields that are unknown to this version.
 
     Raises:
         ValueError: the value is no row of this node.
@@ -128,7 +128,7 @@ class SessionRow(NamedTuple):
 
 
 class NodeDirectory:
-    """The nodes of a site. One that has not announced itself for the bucket's TTL is unreachable."""
+    """The nodes of a site. A node without an announcement within the bucket's TTL is unreachable."""
 
     def __init__(self, bucket: Bucket, node: str, now: Callable[[], float] = boot_time) -> None:
         self._bucket = bucket
@@ -189,7 +189,7 @@ class NodeDirectory:
         return seen is not None and self._now() - seen[1] < (self._bucket.ttl_s or float("inf"))
 
     def unreachable_for(self, node: str) -> float | None:
-        """Return the seconds since an unreachable node was seen, or has left; None if it is up, or nothing is known yet."""
+        """Return the seconds since an unreachable node was last seen; None if it is up or unknown."""
         if self.is_up(node) or self._complete_at is None:
             return None
         seen = self._seen.get(node)
@@ -270,12 +270,12 @@ class SessionDirectory:
             self._learned.popitem(last=False)
 
     def others(self) -> Iterator[SessionRow]:
-        """Yield the sessions of the other nodes at this moment, also those that are closed. A caller can pause in between."""
+        """Yield the current sessions of other nodes, including closed ones. The caller may pause the iteration."""
         rows = list(self._rows.values())
         return (row for row in starmap(SessionRow, rows) if row.node != self._node)
 
     def ended(self, entries: list[SessionEntry]) -> set[str]:
-        """Return this node's sessions whose rows still show them as live, and that are not among these live ones."""
+        """Return this node's sessions whose rows show them as live, except the given live sessions."""
         own = self._own() - {entry.session_id for entry in entries}
         rows = {session_id: self._row(session_id) for session_id in own}
         return {session_id for session_id, row in rows.items() if row is None or row.state != "closed"}
@@ -315,7 +315,7 @@ class SessionDirectory:
                 self._published.pop(session_id, None)
 
     def _own(self) -> set[str]:
-        """Return the sessions with a row of this node, also those of its earlier process."""
+        """Return the sessions that have a row of this node, including rows of an earlier process."""
         return self._seen_own | self._published.keys()
 
     def _row(self, session_id: str) -> SessionRow | None:

@@ -1,4 +1,4 @@
-"""The planned drain of a node: it takes no new console, and hands those that it owns over to other nodes."""
+"""The planned drain of a node: it accepts no new consoles, and hands its consoles over to other nodes."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Drain:
         return Moved(held.device_id, None, None, round((time.monotonic() - started) * 1000), why)
 
     async def _targets(self, session: Session) -> list[str]:
-        """Return the nodes that may take the console of a session. The login of another one than a device is not known."""
+        """Return the nodes that can take over the console of a session; none without a device, because its login is unknown."""
         device = session.spec.device
         if device is None:
             return []

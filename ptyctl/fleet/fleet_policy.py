@@ -109,7 +109,7 @@ class FleetPolicy:
         self.problem: str | None = None
 
     def restore(self) -> None:
-        """Put the policy in force that this node has verified last. Blocks.
+        """Put the last verified policy in force. Blocks.
 
         Raises:
             PtyctlError: POLICY_DENIED if the stored one was changed: the node must not start with a weaker policy.
@@ -125,7 +125,7 @@ class FleetPolicy:
         self._use(policy, value.decode())
 
     def receive(self, value: bytes) -> None:
-        """Put a new policy in force; keep the one before, and report the reason, if it is not valid. Blocks."""
+        """Put a new policy in force. If it is invalid, keep the previous policy and report the reason. Blocks."""
         try:
             policy = decode_policy(value)
             policy.verify(self._ca, self._admin)
@@ -154,7 +154,7 @@ class FleetPolicy:
                 await asyncio.to_thread(self.receive, change[1].value)
 
     def _use(self, policy: SignedPolicy, signed: str) -> None:
-        """Put a policy in force, and store it as it was signed."""
+        """Put a policy in force, and store it with its signature."""
         file = self._folder / TEXT_FILE
         self._put_in_force(file, policy.text)
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # of a node that has not kept anything yet

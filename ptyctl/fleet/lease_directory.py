@@ -72,7 +72,7 @@ class LeaseDirectory:
         return self._seen.get(lease_id)
 
     async def has(self, node: str, lease_id: str) -> bool:
-        """Whether a node's key has a lease now, as the servers answer. Raises PtyctlError IO_ERROR."""
+        """Return whether the servers have a lease of a node. Raises PtyctlError IO_ERROR."""
         return await self.of(node) == lease_id
 
     async def of(self, node: str) -> str | None:
@@ -98,7 +98,7 @@ class LeaseDirectory:
         return (max(self.complete_at, named_at) if seen is None else seen.at) + self._times.ttl_s
 
     def quiet_at(self, lease_id: str, absent_at: float, own: HeldLease) -> float:
-        """Return when no byte of a lease's node can reach a console any more, as far as this node knows now.
+        """Return the currently known time from which no byte of a lease's node can reach a console.
 
         Args:
             absent_at: when the lease was found absent: it was not renewed later.

@@ -56,7 +56,7 @@ Serve = Callable[[str, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[No
 
 
 class _LinkTransport(asyncio.Transport):
-    """The transport of one end: frames to the other node's inbox, and those from it to an asyncio stream."""
+    """The transport of one end: sends frames to the other node's inbox, and feeds received frames to an asyncio stream."""
 
     def __init__(self, client: Client, protocol: asyncio.StreamReaderProtocol) -> None:
         super().__init__()
@@ -308,12 +308,12 @@ class LinkListener:
         self._subscription: Subscription | None = None
 
     async def start(self) -> None:
-        """Accept links from now on."""
+        """Start to accept links."""
         self._subscription = await self._client.subscribe(self._subject, cb=answering(self._client, self._accept))
         await flush(self._client)
 
     async def aclose(self) -> None:
-        """Accept no more links, and end those that are open."""
+        """Stop accepting links, and end all open ones."""
         if self._subscription is not None:
             with suppress(nats.errors.Error):
                 await self._subscription.unsubscribe()

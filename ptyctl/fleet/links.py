@@ -14,7 +14,7 @@ from .link import open_link, rpc_subject
 
 
 class NodeLinks:
-    """Controllers of the other nodes: those of this site by name, others as `site/node`."""
+    """Controllers of the other nodes, by name; nodes of other sites as `site/node`."""
 
     def __init__(self, client: Client, site: str, node: str) -> None:
         self._client = client

@@ -58,7 +58,7 @@ _SEE_SERVERS = "check the servers with ptyctl fleet doctor, and see their logs"
 
 
 class FleetNode:
-    """The fleet's part of a daemon. Enter it (`async with`), create the controller with `ownership`, then call `serve`."""
+    """The fleet membership of a daemon. Enter it (`async with`), create the controller with `ownership`, then call `serve`."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class FleetNode:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def limits_in_use(self) -> dict[str, int]:
-        """Return what the fleet uses by the name of its limit."""
+        """Return the use of the fleet limits, by name."""
         return {} if self._memory is None else self._memory.limits_in_use()
 
     async def serve(self, own: OwnController, local: LocalController) -> FleetController:
@@ -213,7 +213,7 @@ class FleetNode:
             _LOG.warning("NATS does not report the fleet's policy: the stored one is used", extra={"number": policy.number})
 
     async def _drain(self) -> dict[str, Any]:
-        """Take no new console, and hand over those that this node owns."""
+        """Accept no new consoles, and hand over the consoles of this node."""
         assert self.drain is not None
         self.drain.refuse()
         await self._announce()
@@ -302,7 +302,7 @@ class FleetNode:
         await self._repeat(action, every_s)
 
     async def _repeat(self, action: Callable[[], Coroutine[Any, Any, None]], every_s: float) -> None:
-        """Perform an action again and again. While NATS does not answer, it is only logged: sessions continue."""
+        """Perform an action periodically. Failures while NATS does not answer are logged only, so that sessions continue."""
         while True:
             await asyncio.sleep(every_s)
             try:

@@ -108,7 +108,7 @@ class WriteDeadline:
         self.is_over = True
 
     def allows(self, now: float) -> bool:
-        """Whether a byte may be sent now."""
+        """Return whether a byte may be sent at a time of the clock."""
         return not self.is_over and now < self.at
 
 
@@ -161,7 +161,7 @@ class NodeLease:
         self._begin_listeners.append(listener)
 
     def start(self, state_id: str) -> None:
-        """Create a lease, and renew it from now on; only the first call counts.
+        """Create a lease, and renew it periodically. Only the first call has an effect.
 
         A lease of the same `state_id` in the node's key is replaced at once: it is that of an earlier process, which is gone.
         """
@@ -284,7 +284,7 @@ class NodeLease:
         return self._wait_after(started)
 
     def _wait_after(self, started: float) -> float:
-        """Return the seconds until the next renewal after one that began at a time."""
+        """Return the seconds until the next renewal after a renewal that began at a time."""
         return max(0.0, started + self.times.renew_s - self._now())
 
     async def _stored(self) -> tuple[Renewal, int] | None:

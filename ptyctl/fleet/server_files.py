@@ -1,4 +1,4 @@
-"""What `ptyctl fleet init` writes: configurations of the NATS servers of a site, and a file for each node."""
+"""The files of `ptyctl fleet init`: configurations of the NATS servers of a site, and a file for each node."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _public_key(seed: bytes) -> str:
 
 
 def _configurations(site: Site, users: list[str], leaves: Hub | None) -> list[str]:
-    """Return the configuration of each server. All of them have the same users. `leaves`: what a hub accepts."""
+    """Return the configuration of each server. All servers have the same users. `leaves`: the block that accepts leaf nodes."""
     login = f"route:{secrets.token_hex(16)}"
     routes = ", ".join(f'"nats://{login}@{host}:{port + CLUSTER_PORT_OFFSET}"' for host, port in map(_split, site.servers))
     texts = []
@@ -168,7 +168,7 @@ def _configurations(site: Site, users: list[str], leaves: Hub | None) -> list[st
 
 
 def _leaf_nodes(site: Site, leaves: Hub | None, host: str, port: int, tls: str) -> str:
-    """Return the block that connects a site with the hub. Buckets stay in their site: the hub mirrors two of them."""
+    """Return the block that connects a site with the hub. The hub mirrors two of the site's buckets."""
     if leaves is not None:
         login = f'authorization {{ user: {_LEAF_USER}, password: "{leaves.password}" }}'
         return f'leafnodes {{ listen: "{host}:{port + LEAF_PORT_OFFSET}", {login}, {tls} }}\n'

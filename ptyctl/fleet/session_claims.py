@@ -94,7 +94,7 @@ class SessionClaims:
             _take_over(session, held.inherited)
 
     async def use_state(self, state_dir: Path) -> None:
-        """Begin the lease of this node, and take over the claims that an earlier process with a state directory has left."""
+        """Begin the lease of this node, and adopt the claims of an earlier process with the same state directory."""
         async with self._state_read:
             if not self._has_state:
                 try:

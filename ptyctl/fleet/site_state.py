@@ -78,14 +78,14 @@ def _consoles(claims: Mapping[str, Entry], leases: Mapping[str, Entry]) -> list[
 
 
 class _Nodes(NamedTuple):
-    """The nodes of a site: the rows of those that are up, and why the others are not, by name."""
+    """The nodes of a site: the rows of nodes that are up, and the reasons for the others, by name."""
 
     up: list[NodeRow]
     not_up: dict[str, str]
 
 
 def _decode_nodes(rows: Mapping[str, Entry], sessions: Iterable[str]) -> _Nodes:
-    """Return the nodes of the rows and of the keys of sessions. The other nodes do not call one whose row is invalid."""
+    """Return the nodes of all rows and session keys. A node with an invalid row is not called by the others."""
     nodes = _Nodes([], {decode_key(key.partition(".")[0]): "does not announce itself" for key in sorted(sessions)})
     for key, entry in rows.items():
         try:
@@ -99,7 +99,7 @@ def _decode_nodes(rows: Mapping[str, Entry], sessions: Iterable[str]) -> _Nodes:
 
 
 def _problems(site: str, nodes: _Nodes) -> list[dict[str, Any]]:
-    """Return what is degraded, since when (epoch seconds, if it is known), and what to do."""
+    """Return the degraded parts: since when (epoch seconds, if known), and the next step."""
     found: list[dict[str, Any]] = [
         {
             "what": f"node {node} {why}",
@@ -122,7 +122,7 @@ def _problems(site: str, nodes: _Nodes) -> list[dict[str, Any]]:
 
 
 async def forget_node(credentials: Credentials, node: str) -> int:
-    """Remove the session rows of a node that is gone; return their number. Needs the administrator's key.
+    """Remove the session rows of a node that no longer exists; return their number. Needs the administrator's key.
 
     Raises:
         PtyctlError: INVALID_ARGUMENT without the administrator's file, or if the node is up or has no rows; CONNECT_FAILED,
@@ -186,7 +186,7 @@ async def drain_node(credentials: Credentials, node: str, *, undo: bool) -> dict
 
 
 async def _values(client: Client, name: str) -> dict[str, Entry]:
-    """Return all keys of a bucket that are in force; nothing if the bucket does not exist yet."""
+    """Return all current keys of a bucket; empty if the bucket does not exist."""
     values: dict[str, Entry] = {}
     try:
         bucket = await find_bucket(client.jetstream(), name)
@@ -214,7 +214,7 @@ _RENEW_DAYS, _MAX_LAG = 30, 1000
 
 
 class SiteCheck(NamedTuple):
-    """One result of `check_site`: what was checked, whether it is right, and what was found."""
+    """One result of `check_site`: the check, whether it succeeded, and details."""
 
     check: str
     ok: bool
@@ -222,7 +222,7 @@ class SiteCheck(NamedTuple):
 
 
 async def check_site(credentials: Credentials) -> list[SiteCheck]:
-    """Check what a fleet relies on: servers, key, buckets, copies and the time of an answer. Changes nothing."""
+    """Check the servers, the key, the buckets with their copies, and the response time of a site. Changes nothing."""
     try:
         client = await connect(credentials, wait_s=_CONNECT_S)
     except PtyctlError as error:
@@ -275,7 +275,7 @@ def _check_certificate(file: Path) -> SiteCheck:
 
 
 async def _check_nodes(client: Client, site: str) -> SiteCheck:
-    """Check what the nodes report about themselves."""
+    """Check the reports of the nodes."""
     try:
         nodes = _decode_nodes(await _values(client, NODES), await _values(client, SESSIONS))
     except PtyctlError as error:

@@ -80,7 +80,7 @@ class OtherSites:
         self.cut_since: float | None = None
 
     async def check(self) -> None:
-        """Create the mirrors of this site on the hub, and follow those of the others."""
+        """Create the mirrors of this site on the hub, and follow the mirrors of other sites."""
         try:
             async with asyncio.timeout(2 * ANSWER_S):
                 found = {info.config.name or "": info for info in await self._hub.streams_info()}
@@ -101,7 +101,7 @@ class OtherSites:
                 await self._follow(site, has_rows=info.state.messages > 0)
 
     async def aclose(self) -> None:
-        """Follow nothing any more."""
+        """Stop following the hub."""
         await self._forget_all()
 
     def nodes(self) -> dict[str, NodeDirectory]:
@@ -153,7 +153,7 @@ class OtherSites:
         return Bucket(store, 0, BUCKET_TTL_S[name])
 
     async def _forget_all(self) -> None:
-        """End the tasks; the rows stay, and age."""
+        """End the tasks. The rows are kept with their age."""
         await _cancel([task for site in self._sites.values() for task in site.following])
 
 
@@ -164,7 +164,7 @@ async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
 
 
 class FleetNodes:
-    """The nodes of all sites: those of the own one by name, the others as `site/node`."""
+    """The nodes of all sites, by name; nodes of other sites as `site/node`."""
 
     def __init__(self, own: NodeDirectory, others: OtherSites | None = None) -> None:
         self._own = own
@@ -176,13 +176,13 @@ class FleetNodes:
         return self._own.node
 
     def up(self) -> list[NodeRow]:
-        """Return the rows of the nodes that are up, those of this site first."""
+        """Return the rows of the nodes that are up, this site's first."""
         others = self._others.nodes() if self._others is not None else {}
         rows = [replace(row, node=qualified(site, row.node)) for site, nodes in others.items() for row in nodes.up()]
         return [*self._own.up(), *rows]
 
     def others_of_site(self) -> list[str]:
-        """Return the other known nodes of this site, sorted, also those that are not up."""
+        """Return all other known nodes of this site, sorted, including nodes that are not up."""
         return sorted({row.node for row, _ in self._own.rows()} - {self.node})
 
     def other_sites(self, labels: Collection[str]) -> list[str]:
@@ -202,12 +202,12 @@ class FleetNodes:
         return directory is not None and directory.is_up(name)
 
     def unreachable_for(self, node: str) -> float | None:
-        """Return the seconds since an unreachable node was seen; None if it is up, or nothing is known yet."""
+        """Return the seconds since an unreachable node was last seen; None if it is up or unknown."""
         directory, name = self._find(node)
         return directory.unreachable_for(name) if directory is not None else None
 
     def degraded(self, silent: list[str]) -> list[str]:
-        """Return what does not work for this node, since when, and what to do.
+        """Return the degraded parts of the fleet for this node: since when, and the next step.
 
         Args:
             silent: nodes that are not reachable.
@@ -256,7 +256,7 @@ class FleetSessions:
         self._others = others
 
     def others(self) -> Iterator[SessionRow]:
-        """Yield the sessions of the other nodes at this moment, also those that are closed. A caller can pause in between."""
+        """Yield the current sessions of other nodes, including closed ones. The caller may pause the iteration."""
         return chain(self._own.others(), self._others.sessions() if self._others is not None else ())
 
     def node_of(self, session_id: str) -> str | None:

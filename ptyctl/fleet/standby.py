@@ -1,4 +1,4 @@
-"""Takes consoles with `standby = true` whose owner is gone, without an open of a client."""
+"""Connects consoles with `standby = true` whose owner is unreachable, without an open of a client."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Standby:
         self._attempts: dict[str, asyncio.Task[None]] = {}
 
     async def check(self) -> None:
-        """Start an attempt for each console that this node should take now."""
+        """Start an attempt for each console that this node should take over now."""
         now = self._now()
         if now >= self._read_at + INVENTORY_S:
             self._read_at = now
@@ -86,7 +86,7 @@ class Standby:
                 attempt.add_done_callback(lambda done, name=name: self._attempts.pop(name))  # type: ignore[misc]
 
     async def _read_inventory(self) -> None:
-        """Read the standby consoles; those of a file that is faulty now stay. Without a file there are none."""
+        """Read the standby consoles. Keep the previous ones if the file is faulty; there are none without a file."""
         try:
             devices = await self._placements()
         except PtyctlError as error:
@@ -127,7 +127,7 @@ class Standby:
         return now >= max(expired_at + STEP_S * order.index(self._node), self._retry_at.get(name, float("-inf")))
 
     async def _take(self, name: str, device_id: str) -> None:
-        """Open a console. One that refuses, or has refused, this node is not tried again: more logins could lock an account."""
+        """Open a console. After a refused login there is no further attempt, because more logins could lock the account."""
         delay_s = RETRY_S
         try:
             _, before = self._wanted[name]

@@ -22,7 +22,7 @@ _NAMED_S = 1.0
 
 
 class StartBudget:
-    """The remaining time of a start. Work of the node itself, such as its recovery, does not count."""
+    """The remaining time for the servers during a start. The time of the node's recovery does not count."""
 
     def __init__(self, total_s: float = START_S) -> None:
         self.rest_s = self._total_s = total_s

@@ -1,4 +1,4 @@
-"""What the HTTP servers share: the listening socket, limits of connections, tokens, the rules for Host and Origin, and uvicorn.
+"""Common parts of the HTTP servers: listening socket, connection limits, tokens, rules for Host and Origin, and uvicorn.
 
 `ptyctl.mcp` and `ptyctl.web` are the applications. `server` serves one or both of them on a socket; `access` reads the
 options, `bearer` checks tokens, `origins` has the rules for pages, `listener` and `connection_limits` protect the process.

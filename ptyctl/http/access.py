@@ -78,7 +78,7 @@ NOT_EXPOSED = Exposure()
 def parse_exposure(
     tls_cert: Path | None, tls_key: Path | None, trusted_proxies: Sequence[str], public_origin: str | None
 ) -> Exposure:
-    """Return what the options `--tls-cert`, `--tls-key`, `--trusted-proxy` and `--public-origin` mean. Raises AccessError."""
+    """Parse the options `--tls-cert`, `--tls-key`, `--trusted-proxy` and `--public-origin`. Raises AccessError."""
     tls = _load_certificate(tls_cert, tls_key)
     proxies = tuple(_parse_network(text) for text in trusted_proxies)
     if public_origin is None:
@@ -131,7 +131,7 @@ def parse_host_port(text: str) -> tuple[str, int] | None:
 
 
 def parse_listen(text: str, exposure: Exposure = NOT_EXPOSED) -> Address:
-    """Return the address of `--listen HOST:PORT`. Raises AccessError if it is none, or not loopback without exposure."""
+    """Parse `--listen HOST:PORT`. Raises AccessError for an invalid address, or one outside loopback without exposure."""
     address = parse_host_port(text)
     if address is None:
         raise AccessError(f"--listen {text} is not an address", "give HOST:PORT, for example 127.0.0.1:8765")

@@ -37,7 +37,7 @@ class BearerTokens:
     """
 
     def __init__(self, tokens: Tokens, record: Record, guesses: GuessLimit | None = None) -> None:
-        """Accept these tokens. `record` adds rows to the audit log. `guesses` counts those of all servers that share it."""
+        """Create the check. `record` adds rows to the audit log. `guesses` counts failures for all servers that share it."""
         self._tokens = tokens
         self._record = record
         self._guesses = guesses or GuessLimit()
@@ -83,7 +83,7 @@ class BearerTokens:
         self._refusals.record(why=why, **fields)
 
     def close(self) -> None:
-        """Record what the last minute has left out."""
+        """Record the number of rows that were suppressed in the last minute."""
         for rows in (self._refusals, *self._connections.values()):
             rows.flush()
 

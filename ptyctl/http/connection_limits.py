@@ -39,7 +39,7 @@ _ABORT = "ptyctl.abort"
 
 
 class ConnectionLimits:
-    """The connections of one server. If there are too many, the one that has sent no complete request the longest is closed."""
+    """The connections of one server. Above the limit, the connection that is longest without a complete request is closed."""
 
     def __init__(self, limit: Limit = LIMITS["max_http_connections"]) -> None:
         self._maximum = share_of_descriptors(limit.maximum)
@@ -80,14 +80,14 @@ class ConnectionLimits:
 
 
 async def abort_connection(scope: Scope, receive: Receive) -> None:
-    """Close the connection of a request whose response has begun and is not to be completed."""
+    """Close the connection of a request whose response has begun and must not be completed."""
     scope["state"][_ABORT]()
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 class _UnreadTimeout(asyncio.Protocol):
-    """Closes a connection whose client reads nothing of the data that waits for it."""
+    """Closes a connection whose client does not read pending data."""
 
     loop: asyncio.AbstractEventLoop
     transport: asyncio.Transport
@@ -234,7 +234,7 @@ class LimitedWebSocket(_UnreadTimeout, WebSocketsSansIOProtocol):
         self.transport.abort()
 
     async def run_asgi(self) -> None:
-        """Serve the connection. What the client has not read some time after its end is discarded."""
+        """Serve the connection. Data that the client does not read within some time after its end is discarded."""
         await super().run_asgi()
         self._close_timeout = self.loop.call_later(CLOSE_TIMEOUT_S, self.transport.abort)
 

@@ -47,7 +47,7 @@ class GuessLimit:
             del self._guesses[oldest]
 
     def _key(self, address: str) -> str:
-        """Return the name under which an address is counted. A full table refuses nothing to those that are in it."""
+        """Return the key under which an address is counted. Addresses that a full table lacks share one key."""
         key = _network(address)
         return key if key in self._guesses or len(self._guesses) < MAX_ADDRESSES else _OTHERS
 

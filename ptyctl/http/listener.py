@@ -21,7 +21,7 @@ RESERVED = 8
 
 
 def too_many_files() -> PtyctlError:
-    """Return the error of a client for which no descriptor is left."""
+    """Return the error for a client that is refused because the process is at its limit of open files."""
     return PtyctlError(
         ErrorCode.LIMIT_EXCEEDED,
         "the server is at its limit of open files, and takes no further connection",

@@ -63,7 +63,7 @@ class Inventory:
         return contents.devices[name]
 
     async def resolve(self, name: str) -> Target:
-        """Return a device with its secrets, fetched now.
+        """Return a device with its secrets, which are fetched by this call.
 
         Raises:
             PtyctlError: as `device`; the errors of `secrets.fetch_secret`.

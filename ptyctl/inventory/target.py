@@ -1,4 +1,4 @@
-"""An inventory device with its secrets: which field goes to which transport, and which login is for whom."""
+"""An inventory device with its secrets, converted to the options of its transport and the credentials of its logins."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def _indented(lines: list[str]) -> list[str]:
 
 
 def _updated(request: Request, **fields: object) -> Request:
-    """Return a request with other values for those fields that it has."""
+    """Return a request with changed values for the fields that it has."""
     return request.model_copy(update={name: value for name, value in fields.items() if name in type(request).model_fields})
 
 

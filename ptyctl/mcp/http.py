@@ -119,7 +119,7 @@ class _SessionManager(StreamableHTTPSessionManager):
         await super()._discard_session(session_id, transport)
 
     def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
-        """If there are too many sessions, end the one that is idle for the longest time: its client left without DELETE."""
+        """Above the limit of sessions, end the longest idle session, whose client probably left without DELETE."""
         if self.max_sessions is not None and len(self._server_instances) >= self.max_sessions:
             for session in self._server_instances.values():
                 if not session._requests_in_flight and session.idle_scope is not None:

@@ -162,7 +162,7 @@ def _error(call_id: int | str | None, code: int, message: str) -> types.JSONRPCE
 
 
 def _parse_leniently(line: bytes) -> types.JSONRPCMessage:
-    """Return the message of a line that may hold what pydantic's JSON parser rejects.
+    """Parse a line that may contain values which pydantic's JSON parser rejects.
 
     It rejects a lone surrogate, which JSON can hold (RFC 8259, section 8.2), an integer of more than 4300 digits, and nesting
     deeper than 200. The request's own check then reports the field. Raises InvalidMessageError.

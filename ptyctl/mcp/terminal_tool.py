@@ -1,4 +1,4 @@
-"""The tool of the interactive terminal contract. It reports every error in its response, also that of an invalid request."""
+"""The tool of the interactive terminal contract. All errors, including invalid requests, are reported in its response."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def call_terminal(controller: Controller, request: TerminalCall, _progress
 
 
 async def close_runtimes(controller: Controller) -> None:
-    """Close what the server keeps for the tool. Sessions stay open."""
+    """Close the runtime connections of the tool. Sessions stay open."""
     state = _states.pop(controller, None)
     if state is not None:
         await state.close()

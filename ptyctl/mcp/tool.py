@@ -1,4 +1,4 @@
-"""The declaration of a tool: what clients see, and which Controller call it makes."""
+"""The declaration of a tool: its description and schemas for clients, and its Controller call."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Detection:
     """Collects output in chunks of any size; `result` may be asked at any time. Only complete lines count."""
 
     def __init__(self, platforms: Mapping[str, Platform]) -> None:
-        """`platforms` are the candidates by name; those without signs are ignored."""
+        """Create the detection. `platforms` are the candidates by name; families without signs are ignored."""
         self._platforms = {name: platform for name, platform in platforms.items() if platform.detect}
         self._banner = ""
         self._outputs: dict[str, str] = {}
@@ -50,7 +50,7 @@ class Detection:
         self._outputs[command] = self._outputs.get(command, "") + chunk
 
     def command(self) -> str | None:
-        """The harmless command that distinguishes best now; None if all were run."""
+        """Return the harmless command that distinguishes best among the candidates; None if all were run."""
         shares: dict[str, float] = {}
         for name, share in self._shares().items():
             command = self._platforms[name].detect.command
@@ -66,7 +66,7 @@ class Detection:
         return DetectedFamily(best, shares[best], why) if best is not None and why else DetectedFamily(None, 0.0)
 
     def _shares(self) -> dict[str, float]:
-        """The probability of each family; the remainder to 1 is that of an unknown family."""
+        """Return the probability of each family. The remainder to 1 is the probability of an unknown family."""
         odds = {name: prod(ratio for _, ratio in self._found(name)) * self._mismatch(name) for name in self._platforms}
         whole = sum(odds.values()) + 1.0
         return {name: value / whole for name, value in odds.items()}
@@ -92,7 +92,7 @@ class Detection:
 
 
 def _complete_lines(text: str) -> list[str]:
-    """The lines with a line end: a line that is cut off may look like that of another family."""
+    """Return the lines with a line end. An incomplete line may look like a line of another family."""
     return text.split("\n")[:-1]
 
 

@@ -189,7 +189,7 @@ class DeviceProfile:
         return any_matches(self.above, line)
 
     def text_terminator(self, line: str) -> str | None:
-        """What ends the text that a line asks for; None if it asks for no text."""
+        """Return the terminator of the text that a line requests; None if the line requests no text."""
         matches = (pattern.search(encode(line)) for pattern in self.free_text)
         return next((match.group(1).decode() for match in matches if match is not None), None)
 

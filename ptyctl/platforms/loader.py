@@ -61,7 +61,7 @@ class Platforms:
         return self._loaded[name]
 
     def all(self) -> dict[str, Platform]:
-        """Raises PtyctlError as `get` does, for the first faulty file."""
+        """Return all platforms by name. Raises PtyctlError as `get`, for the first faulty file."""
         return {name: self.get(name) for name in self.names()}
 
     def faults(self) -> dict[str, PtyctlError]:
@@ -118,7 +118,7 @@ def _read(file: Traversable) -> dict[str, Any]:
 
 
 def _with_common(tables: dict[str, Any], common: dict[str, Any]) -> dict[str, Any]:
-    """Append the common lists to the platform's own. A value of the wrong type is left for the validation to report."""
+    """Append the common lists to those of the platform. The validation reports values of a wrong type."""
     merged = {**tables, **{key: _joined(tables, common, key) for key in _SHARED if key in common}}
     login = tables.get("login", {})
     if isinstance(login, dict):

@@ -252,7 +252,7 @@ class Platform(Value):
             yield from ((f"{field}[{number}].modes", mode) for number, entry in enumerate(entries) for mode in entry.modes)
 
     def error_patterns(self, mode: str | None) -> tuple[Pattern, ...]:
-        """The error messages of a mode; None includes those of modes that configure."""
+        """Return the error messages of a mode; with None, of all modes including configuration modes."""
         configures = mode is None or self.modes[mode].config
         return self.errors.exec + (self.errors.config if configures else ())
 

@@ -1,4 +1,4 @@
-"""What users do with a session, recorded in the audit log."""
+"""Audit rows about the actions of users in a session."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _LINE_ENDS = (b"\r", b"\n")
 
 
 class Recorder(Protocol):
-    """The audit log; takes rows without waiting."""
+    """The interface of the audit log. Recording a row does not block."""
 
     @property
     def failure(self) -> str | None:
-        """Why rows cannot be stored at present, or None."""
+        """Why rows cannot be stored, or None."""
         ...
 
     def record(self, event: str, **fields: object) -> None:
@@ -38,12 +38,12 @@ class Recorder(Protocol):
 
 
 def caller(task_id: str | None) -> dict[str, str | None]:
-    """Return the fields of a row that name who makes the current call."""
+    """Return the row fields that identify the current caller."""
     return {"principal": current_principal().name, "task": task_id, "trace_id": current_trace_id()}
 
 
 class Activity:
-    """Records what users do with one session; nothing before `set_recorder`."""
+    """Records the actions of users in one session. Rows before `set_recorder` are dropped."""
 
     def __init__(self, session_id: str, device: str | None, *, console: bool, raw_size: Callable[[], int]) -> None:
         """Create the object. `raw_size` returns the size of the session's output."""
@@ -76,11 +76,11 @@ class Activity:
             self._recorder.record(event, **self._fields, **fields)
 
     def run_begun(self, run: Run) -> None:
-        """A run begins. Its command is recorded when its first bytes are typed: until then it may be refused."""
+        """Handle the begin of a run. Its command is recorded when the first bytes are typed; until then it may be refused."""
         self._run = run if run.driven else None
 
     def typed(self, writer: Writer, data: bytes, secret: bool) -> None:
-        """Record what a caller typed: a command whole, other text line by line; of a secret the length."""
+        """Record input of a caller: a command as a whole, other text by line, a secret by its length."""
         if self._recorder is None:
             return
         if writer.command:
@@ -109,7 +109,7 @@ class Activity:
         self.record("text", **who, via="exec", block_id=run.block_id, **shown, **decision, raw_offset=raw)
 
     def refused(self, writer: Writer, text: str, error: PtyctlError, block_id: str | None, via: str) -> None:
-        """Record a text that the policy denies; of a secret the length."""
+        """Record a text that the policy denies; a secret by its length."""
         review, shown = writer.review, text[:_MAX_TEXT_BYTES]
         fields: dict[str, object] = {"text": shown.encode("utf-8", "backslashreplace").decode()} if shown else {}
         if review.is_secret:
@@ -127,7 +127,7 @@ class Activity:
         )
 
     def flush(self) -> None:
-        """Record what was typed since the last line end."""
+        """Record the text typed since the last line end."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -150,7 +150,7 @@ class Activity:
 
 
 def _decision_fields(review: Review, text: str | None, *, secret: bool) -> dict[str, object]:
-    """Return the fields of a row about what the policy decided: nothing for text that no key has submitted yet.
+    """Return the row fields about the policy decision; empty for text that was not submitted yet.
 
     The canonical form is that of the whole write. Only the first row has it: in each of many lines it would fill the disk.
     """
@@ -168,5 +168,5 @@ def _decision_fields(review: Review, text: str | None, *, secret: bool) -> dict[
 
 
 def writer_fields(writer: Writer) -> dict[str, object]:
-    """Return the fields of a row that name who types."""
+    """Return the row fields that identify the writer."""
     return {"principal": writer.principal, "task": writer.task_id, "trace_id": writer.trace_id}

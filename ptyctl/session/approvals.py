@@ -75,7 +75,7 @@ class HeldText:
 
     @property
     def principal(self) -> str:
-        """Return the name of the principal who asks."""
+        """The name of the requesting principal."""
         return self.owner.principal
 
 
@@ -188,7 +188,7 @@ class Approval:
         return self._publisher.subscribe(ApprovalChanged, lambda changed: callback())
 
     async def wait(self, deadline: float) -> None:
-        """Return when the request is no longer pending, or at a time of the loop's clock."""
+        """Wait until the request is no longer pending, or until a time of the loop's clock."""
         loop = asyncio.get_running_loop()
         while self._state == "pending" and loop.time() < deadline:
             await self._signal.wait(deadline)
@@ -392,7 +392,7 @@ class Approvals:
         return request
 
     def limits_in_use(self) -> dict[str, int]:
-        """Return how many requests of the session and of the principal with most of them wait, by the names of the limits."""
+        """Return the use of the approval limits, by name: of the session and the principal with the most pending requests."""
         pending = [request.held for request in self._requests.values() if request.state == "pending"]
         return {
             self._session_limit.name: _most_frequent(held.session_id for held in pending),
@@ -559,7 +559,7 @@ class Approvals:
         return request
 
     async def wait_for_change(self, revision: int, deadline: float) -> None:
-        """Return when there is a newer change than `revision`, or at a time of the loop's clock."""
+        """Wait for a newer change than `revision`, or until a time of the loop's clock."""
         loop = asyncio.get_running_loop()
         while self.revision <= revision and loop.time() < deadline:
             await self._changes.wait(deadline)

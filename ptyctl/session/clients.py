@@ -61,13 +61,13 @@ class Client:
         return self._counters.setdefault(limit, UseCounter(limit))
 
     def part_counter(self, limit: Limit) -> UseCounter:
-        """Return a new counter for the limit of something that this client may have several of, such as a WebSocket."""
+        """Return a new counter for a limit of one part of this client, such as a WebSocket."""
         counter = UseCounter(limit)
         self._part_counters.add(counter)
         return counter
 
     def most_used(self, limit: Limit) -> int:
-        """Return how much of a limit is in use, or of one of a part, how much the part that uses most of it uses."""
+        """Return the use of a limit; for a limit of parts, that of the part with the highest use."""
         parts = (counter.in_use for counter in self._part_counters if counter.limit == limit)
         return max(parts, default=self.counter(limit).in_use)
 
@@ -127,7 +127,7 @@ def serving(client: Client) -> Iterator[None]:
 
 @contextmanager
 def serving_connection(principal: Principal, *, elicits: bool = False) -> Iterator[None]:
-    """As `serving`, with a new client that leaves at the end of the context."""
+    """Set a new client for the current context, which disconnects at the end of the context; see `serving`."""
     client = Client(principal, elicits=elicits)
     with serving(client):
         try:
@@ -137,5 +137,5 @@ def serving_connection(principal: Principal, *, elicits: bool = False) -> Iterat
 
 
 def most_used(limit: Limit) -> int:
-    """Return how much the client that uses most of a limit uses of it."""
+    """Return the highest use of a limit by one client."""
     return max((client.most_used(limit) for client in _clients), default=0)

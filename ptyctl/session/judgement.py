@@ -26,7 +26,7 @@ class PolicyDecisionPoint(Protocol):
 
     @property
     def identity(self) -> object:
-        """An object that is another one after the policy was loaded again."""
+        """An object that is replaced when the policy is loaded again."""
         ...
 
     def verdict(self, request: DecisionRequest) -> Verdict:
@@ -52,7 +52,7 @@ class Subject(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a text goes. In a program, the shell below may read it later, so that its rules count too.
+    """The program that gets a text. The shell below it may read the text later, so that the rules of the shell count, too.
 
     `is_ahead`: the program may not read it at all; then also words that are not known count in the shell.
     """
@@ -70,7 +70,7 @@ def stricter(one: Verdict | None, other: Verdict) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Judges the texts of one caller. Nothing in it changes while a thread uses it, except the policy when it is loaded again.
+    """Judges the texts of one caller. Immutable, except for the policy, which may be loaded again meanwhile.
 
     Attributes:
         identity: of the policy: two judgements are equal only if the policy was not loaded again between them.

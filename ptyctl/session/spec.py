@@ -1,4 +1,4 @@
-"""What a session is: the values it was opened with, and its limits."""
+"""The parameters with which a session was opened, and its limits."""
 
 from __future__ import annotations
 

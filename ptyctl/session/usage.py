@@ -1,4 +1,4 @@
-"""Use of a session: detects idleness, and knows which tasks read."""
+"""Use of a session: detects idleness, and tracks the tasks that read."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Usage:
         return [counter] if client is None else [client.counter(self._limits[name]), counter]
 
     def _reading_ended(self, owner: Owner) -> None:
-        """Remember a task that has read."""
+        """Record that a task has read."""
         self._reading[owner] -= 1
         if not self._reading[owner]:
             del self._reading[owner]
@@ -116,7 +116,7 @@ class Usage:
             del self._last_reads[next(iter(self._last_reads))]
 
     def limits_in_use(self, queued: int) -> list[LimitUse]:
-        """Return the session's limits with what is in use; `queued` is the length of the lock's queue."""
+        """Return the session's limits with their use. `queued` is the length of the lock's queue."""
         self._forget_old_reads()
         return [
             *(counter.limit.use(counter.in_use) for counter in (self._calls, self._watches)),

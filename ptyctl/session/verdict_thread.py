@@ -39,7 +39,7 @@ class _Work:
 
 
 class FairQueue:
-    """Waiting judgements in the order of arrival for each principal. Principals take turns. Not for several threads at once.
+    """Queue of judgements, in order of arrival for each principal; principals alternate. Not thread-safe.
 
     Attributes:
         limit: how many judgements of one principal may wait.
@@ -50,7 +50,7 @@ class FairQueue:
         self._waiting: dict[str, deque[_Work]] = {}  # the principal whose turn is next is the first one
 
     def set_limit(self, limit: Limit) -> None:
-        """Change how many judgements of one principal may wait."""
+        """Set the limit of waiting judgements of one principal."""
         self.limit = limit
 
     def put(self, principal: str, work: _Work) -> None:
@@ -67,11 +67,11 @@ class FairQueue:
         waiting.append(work)
 
     def longest(self) -> int:
-        """Return how many judgements of the principal with most of them wait."""
+        """Return the highest number of waiting judgements of one principal."""
         return max(map(len, self._waiting.values()), default=0)
 
     def take(self) -> _Work | None:
-        """Remove and return the next judgement; None if none waits. It is then the turn of the other principals."""
+        """Remove and return the next judgement, or None. The other principals are next in turn."""
         for principal, waiting in self._waiting.items():
             del self._waiting[principal]
             work = waiting.popleft()
@@ -81,7 +81,7 @@ class FairQueue:
         return None
 
     def remove(self, principal: str, work: _Work) -> None:
-        """Remove a judgement that no call waits for any more."""
+        """Remove a judgement for which no call waits."""
         waiting = self._waiting.get(principal, deque())
         if work in waiting:
             waiting.remove(work)
@@ -101,18 +101,18 @@ def set_limit(limit: Limit) -> None:
 
 
 def limits_in_use() -> dict[str, int]:
-    """Return how many texts of the principal with most of them wait for the thread, by the name of the limit."""
+    """Return the highest number of waiting texts of one principal, by the name of the limit."""
     with _lock:
         return {_queue.limit.name: _queue.longest()}
 
 
 async def judge_outside_loop(judge: Callable[[], Result], size: int) -> Result:
-    """Return what a function returns that judges a text of this size: in the thread if it is long. Errors as below."""
+    """Return the result of `judge`, which is called in the thread if the text is long. Raises as `judge_in_thread`."""
     return await judge_in_thread(judge) if size > LONG_TEXT else judge()
 
 
 async def judge_in_thread(judge: Callable[[], Result]) -> Result:
-    """Return what a function returns that judges a text of the current principal. It must not use what the loop changes.
+    """Call `judge` in the thread and return its result. It must not use state that the event loop changes.
 
     Raises:
         PtyctlError: BUSY if other texts take too long, or too many of the principal wait; LIMIT_EXCEEDED if the verdict does.
@@ -142,7 +142,7 @@ async def judge_in_thread(judge: Callable[[], Result]) -> Result:
 
 
 def _judge_next() -> None:
-    """Judge the next text, in the thread. None waits if its call has ended."""
+    """Judge the next text; runs in the thread. The queue may be empty because the call of a text has ended."""
     with _lock:
         work = _queue.take()
     if work is None:

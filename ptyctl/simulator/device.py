@@ -158,7 +158,7 @@ def secrets_equal(given: str, secret: str) -> bool:
 
 
 class SimulatedDevice:
-    """Configurations, log and clock. `now` is in seconds since the simulator started."""
+    """State of the switch: configurations, log and clock. `now`: seconds since the simulator started."""
 
     def __init__(self, hostname: str, account: DeviceAccount) -> None:
         self.account = account

@@ -1,4 +1,4 @@
-"""Dialogs of the quirks: what a client finds when it connects, and what the switch asks after the login.
+"""Quirks of the session: the state of the line when a client connects, and questions after the login.
 
 Each function has the name of its quirk, which `Quirks` describes, and calls `then` to continue.
 """

@@ -10,7 +10,7 @@ CANONICAL_ACTIONS = ("execute", "read_output", "terminate", "list")
 
 
 class AliasPhase(StrEnum):
-    """What happens to a request with a legacy action (`PM_TERM_ALIAS_PHASE`)."""
+    """Treatment of requests with a legacy action (`PM_TERM_ALIAS_PHASE`)."""
 
     COMPAT = "compat"
     WARN = "warn"
@@ -49,7 +49,7 @@ _PLACES: Mapping[str, tuple[str, str]] = {
 
 
 def canonical_request(request: Mapping[str, Any], alias: Alias) -> dict[str, Any]:
-    """Return the canonical form of a legacy request. What it gives in a canonical place is not replaced."""
+    """Return the canonical form of a legacy request. Canonical fields that the request has are not replaced."""
     result = {name: _copy(value) for name, value in request.items() if name not in _PLACES}
     result["action"] = alias.action
     if alias.mode is not None:

@@ -26,7 +26,7 @@ class TerminalErrorCode(StrEnum):
 
 
 class ErrorKind(NamedTuple):
-    """What an error code means: its category, whether the same request may succeed later, and the fallback strategy."""
+    """Properties of an error code: category, whether the same request may succeed later, and fallback strategy."""
 
     category: str
     retriable: bool
@@ -84,7 +84,7 @@ ERROR_KINDS: Mapping[TerminalErrorCode, ErrorKind] = {
 
 
 class RequestClass(NamedTuple):
-    """What a fallback depends on besides the error code: the canonical action and the mode; None where unknown."""
+    """The properties of a request that select a fallback: the canonical action and the mode; None if unknown."""
 
     action: str | None = None
     mode: str | None = None

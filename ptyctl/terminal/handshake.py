@@ -68,13 +68,13 @@ class HandshakeError(Exception):
         self.message = message
 
     def encode(self) -> bytes:
-        """Return the refusal that the peer gets."""
+        """Return the refusal message for the peer."""
         return json_lines.encode({"ready": False, "reason": self.reason, "message": self.message, "versions": list(VERSIONS)})
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What both sides know after the handshake."""
+    """The result of the handshake, which both sides have."""
 
     version: int
     trace_id: str
@@ -83,7 +83,7 @@ class Ready:
 
 
 class ClientHandshake:
-    """The side that connects. Send `hello()`, then give each received line to `receive` until it returns a Ready."""
+    """The client side. Send `hello()`, then pass each received line to `receive` until it returns a Ready."""
 
     def __init__(
         self, trace_id: str, token: str | None, runtime_session_id: str | None = None, versions: Versions = VERSIONS
@@ -157,7 +157,7 @@ class ClientHandshake:
 
 
 class ServerHandshake:
-    """The side that is connected to. Give each received line to `receive` and send what it returns, until `ready` is set."""
+    """The server side. Pass each received line to `receive` and send the result, until `ready` is set."""
 
     def __init__(self, token: str | None, versions: Versions = VERSIONS) -> None:
         """Create the server side. Without a `token` no proof is required: only for pipes to the parent process."""
@@ -229,7 +229,7 @@ class _Transcript:
         return line
 
     def proof(self, token: str, role: _Role, message: dict[str, Any] | None = None) -> str:
-        """Return the proof of one side, over the messages so far and the fields of the one that the proof is added to."""
+        """Return the proof of one side, over all previous messages and the fields of the message that contains the proof."""
         text = f"{PROTOCOL} {role} ".encode() + self._hash.digest() + (json_lines.encode(message) if message else b"")
         return hmac.new(token.encode(), text, hashlib.sha256).hexdigest()
 

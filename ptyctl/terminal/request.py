@@ -130,7 +130,7 @@ class Correlated(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Identified:
-    """What every response repeats of its request.
+    """The parts of a request that every response repeats.
 
     Attributes:
         action: the action as sent; "" if it is not a string.
@@ -148,7 +148,7 @@ class Identified:
 
     @property
     def request_class(self) -> RequestClass:
-        """Return what the fallback of a failure depends on."""
+        """Return the request class, which selects the fallback of a failure."""
         return RequestClass(self.canonical_action, self.mode)
 
     @property
@@ -163,7 +163,7 @@ class Identified:
 
 
 def repeat_id(principal: str, request: CanonicalRequest) -> str | None:
-    """Return what a repeated request has in common with the first one; None if it executes nothing or names no request id.
+    """Return the identity of a request and its repetitions; None if it executes nothing or has no request id.
 
     An id names one request: the same command with it is not executed again while the call is remembered, because the client
     may not know the outcome. What is executed counts too, so that another command never gets this one's answer.

@@ -14,7 +14,7 @@ Status = Literal["accepted", "completed", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a request has led to.
+    """The outcome of a request.
 
     Attributes:
         status: `accepted` if the command still runs, or waits for an approval.

@@ -76,7 +76,7 @@ class _Read:
 
 
 class ServiceState:
-    """What a server keeps between requests. Terminals are sessions, so it is little.
+    """State that a server keeps between requests. Terminals are sessions, and not part of it.
 
     Attributes:
         requests: number of requests so far.
@@ -162,7 +162,7 @@ class TerminalService:
     async def _perform(
         self, identified: Identified, request: CanonicalRequest, repeat: str | None, *, warn: bool
     ) -> dict[str, Any]:
-        """Perform a valid request; every error is a response. `repeat`: what makes its calls repeatable."""
+        """Perform a valid request. Every error becomes a response. `repeat`: the id that makes its calls repeatable."""
         actions: _Actions | None = None
         try:
             what = ConnectInput(identified.correlation.trace_id)
@@ -248,7 +248,7 @@ class _Actions:
         raise AssertionError("the last attempt returns or raises")
 
     async def _leave(self, terminal: Terminal, error: BaseException) -> None:
-        """Close the terminal of a failed request if nothing runs in it that a client could want."""
+        """Close the terminal of a failed request, unless a command may be running in it."""
         if isinstance(error, asyncio.CancelledError):
             if terminal.mode == "headless" and self._repeat is None:  # no client knows its id
                 await self._try_close(terminal)
@@ -468,7 +468,7 @@ class _Actions:
         return reply
 
     def _reader(self, terminal: Terminal, request: CanonicalRequest) -> tuple[str, str, str]:
-        """Return what identifies the reads of one terminal by a caller surface."""
+        """Return the name under which reads of one terminal by a caller surface are kept."""
         return self._principal, terminal.session_id, request.compat.caller_surface or ""
 
 

@@ -109,7 +109,7 @@ class WebApp:
         return self._sessions.limits_in_use()
 
     def close(self) -> None:
-        """End the logins, and record what the last minute has left out."""
+        """End the logins, and record the number of rows that were suppressed in the last minute."""
         self._sessions.close()
         self._tokens.close()
         for rows in self._rows.values():
@@ -176,7 +176,7 @@ class WebApp:
         self._rows.setdefault((event, principal.name), rows).record(**fields)
 
     def _redeem(self, ticket: str, address: str) -> Principal:
-        """Return whose ticket it is. A valid one is accepted also after failures: it cannot be guessed."""
+        """Return the principal of a ticket. A valid ticket is accepted even after failures, because it cannot be guessed."""
         principal = self._sessions.redeem(ticket)
         if principal is None:
             self._tokens.count_guess("unknown, used or expired ticket", address)

@@ -121,7 +121,7 @@ async def _first_screen(controller: Controller, session_id: str) -> ScreenReply:
 
 
 async def _frames(controller: Controller, session_id: str) -> _Frames:
-    """Yield the recording up to now, page by page."""
+    """Yield the recording so far, page by page."""
     page: RecordingReply | None = None
     while page is None or not page.complete:
         begin = 0 if page is None else page.resume_offset
@@ -222,12 +222,12 @@ async def _read(controller: Controller, request: PtyRequest) -> PtyReplyBase:
 
 
 def _number(text: str) -> int | str:
-    """Return a number of a query; other text is left for the request's own check."""
+    """Return a numeric query parameter as a number; other text is validated by the request."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else text
 
 
 class _Download(StreamingResponse):
-    """A file, which is made while it is sent. The response to HEAD has no body, and nothing is made for it."""
+    """A response with a file that is generated while it is sent. HEAD generates nothing."""
 
     def __init__(self, run: Run, pieces: AsyncGenerator[str, None], name: str, media_type: str) -> None:
         disposition = f'attachment; filename="{_NOT_IN_NAME.sub("_", name)}"'

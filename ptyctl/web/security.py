@@ -1,4 +1,4 @@
-"""What every request must pass, and the headers that every response gets.
+"""Checks of every request, and the security headers of every response.
 
 A request that changes something, and a WebSocket upgrade, need the exact Origin of the console. With the cookie, which a
 browser sends for pages of other ports of the same host too, a POST also needs the header X-Ptyctl-CSRF.

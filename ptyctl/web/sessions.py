@@ -24,7 +24,7 @@ SESSION_LIFETIME_S = 12 * 60 * 60
 
 
 class WebSession:
-    """What a person, or the holder of a token, is logged in as.
+    """A login of a person, or of the holder of a token.
 
     Attributes:
         client: as which the requests are made. All sessions of a principal have the same one.
@@ -84,7 +84,7 @@ class WebSessions:
         return ticket
 
     def redeem(self, ticket: str) -> Principal | None:
-        """Return whose ticket it is, and forget it; None if it is unknown, used or expired."""
+        """Redeem a ticket and return its principal; None if the ticket is unknown, used or expired."""
         principal, expires_at = self._tickets.pop(_digest(ticket), (None, 0.0))
         return principal if _now() < expires_at else None
 

@@ -89,7 +89,7 @@ class Attempt:
 
     @property
     def proxy_output(self) -> str:
-        """What the ProxyCommand has printed to stderr, as the end of a message."""
+        """The stderr output of the ProxyCommand, as the end of a message."""
         text = printable(self.proxy.stderr, MAX_PROXY_TEXT) if self.proxy is not None else ""
         return f'; its ProxyCommand printed "{text}"' if text else ""
 

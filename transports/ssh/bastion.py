@@ -17,7 +17,7 @@ Route = tuple[SshEndpoint, ...]
 
 
 class SshConnection:
-    """A logged-in connection, and its use of the jump host that it goes through."""
+    """A logged-in connection, and its use of a jump host."""
 
     def __init__(self, ssh: asyncssh.SSHClientConnection, attempt: Attempt, bastion: BastionConnection | None) -> None:
         self.ssh = ssh
@@ -39,7 +39,7 @@ class SshConnection:
         return tcp
 
     def pause_reading(self) -> None:
-        """Stop reading from the server. What was read already is still processed."""
+        """Stop reading from the server. Data that was already read is still processed."""
         if (transport := self.ssh._transport) is not None:
             transport.pause_reading()
 
@@ -58,7 +58,7 @@ class SshConnection:
             self._bastion.release()
 
     async def wait_closed(self) -> None:
-        """Wait until its socket is closed, and those of jump hosts without other users."""
+        """Wait until its socket, and the sockets of jump hosts without other users, are closed."""
         await self.ssh.wait_closed()
         if self._bastion is not None:
             await self._bastion.wait_closed()
@@ -71,7 +71,7 @@ class SshConnectionPool:
         self._bastions: dict[Route, BastionConnection] = {}
 
     async def connect(self, route: Route, keepalive_s: float, trail: Trail) -> SshConnection:
-        """Connect to the last endpoint of the route, through those before it.
+        """Connect to the last endpoint of the route through the previous endpoints.
 
         Raises:
             InvalidOption, ConnectTimeout, ConnectFailed, AuthFailed, HostKeyMismatch: of the target or of a jump host.
@@ -167,7 +167,7 @@ class BastionConnection:
             self._connection.close()
 
     async def wait_closed(self) -> None:
-        """Wait until all resources are released; return at once if it is not being closed."""
+        """Wait until all resources are released. Return at once if the jump host is not being closed."""
         if not self._closing:
             return
         await asyncio.wait([self._opening])

@@ -29,7 +29,7 @@ class ProxyCommand(asyncio.SubprocessProtocol):
 
     @property
     def stderr(self) -> str:
-        """What the program has printed to stderr, or its end."""
+        """The end of the stderr output of the program."""
         return self._stderr.decode(errors="replace")
 
     async def create_connection(self, session_factory: Callable[[], Any], host: str, port: int) -> tuple[Any, Any]:

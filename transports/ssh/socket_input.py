@@ -1,4 +1,4 @@
-"""How asyncssh gets its input: in small pieces, and after a reset also what the kernel still holds."""
+"""Input of asyncssh: reads in small pieces and, after a reset, also the data that the kernel still holds."""
 
 from __future__ import annotations
 

@@ -241,7 +241,7 @@ MAX_HELD = 4096
 
 
 class TelnetOutput:
-    """Writes to a transport. With a guard, answers of the negotiation are held back while nothing may be sent."""
+    """Writes to a transport. With a guard, negotiation responses are held back while sending is not permitted."""
 
     def __init__(self, transport: asyncio.Transport, guard: OutputGuard | None) -> None:
         self._transport = transport
@@ -249,7 +249,7 @@ class TelnetOutput:
         self._held = bytearray()
 
     def write(self, data: bytes) -> None:
-        """Send bytes after those that were held back, or hold them back too."""
+        """Send bytes after the held bytes, or hold them back, too."""
         if self._guard is None:
             self._transport.write(data)
         elif not self._guard.may_send():
@@ -259,7 +259,7 @@ class TelnetOutput:
             self._transport.write(data)
 
     def send_held(self) -> None:
-        """Send what was held back, if that is allowed now."""
+        """Send the held bytes if sending is permitted."""
         if self._held and self._guard is not None and self._guard.may_send():
             held = bytes(self._held)
             self._held.clear()

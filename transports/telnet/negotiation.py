@@ -72,7 +72,7 @@ class TelnetNegotiation:
             self._withdrawal(event)
 
     def data_received(self) -> None:
-        """Reset the loop protection. Call it at most once per read, or it bounds nothing."""
+        """Reset the loop protection. Called at most once per read, so that the protection is effective."""
         self._changes = 0
 
     def resize(self, pty: Pty) -> None:

@@ -119,7 +119,7 @@ HELP = "at the beginning of a line: ~. detach  ~w take or release the lock  ~B B
 
 @dataclass(frozen=True, slots=True)
 class AttachStatus:
-    """What the status row shows. Sizes are (columns, rows); a message replaces the rest."""
+    """Content of the status row. Sizes are (columns, rows). A message replaces the rest."""
 
     name: str
     lock_holder: str

@@ -41,7 +41,7 @@ async def run_agents(target: DemoTarget, switch: SimulatedSwitch, server: DemoSe
 
 
 async def _repeat(agent: Agent, work: Callable[[Agent, int], Awaitable[None]]) -> None:
-    """Work in rounds. A refusal, such as a person's lock or decision, ends only the round."""
+    """Repeat a round of work. A refusal, such as a person's lock or decision, ends only that round."""
     number = 0
     while True:
         number += 1

@@ -1,4 +1,4 @@
-"""Terminal emulation: what a terminal shows after a stream of bytes. Pure; the result does not depend on how they are split.
+"""Terminal emulation: the screen after a stream of bytes. Pure; the result does not depend on how the bytes are split.
 
 `ScreenModel` (`model.py`) is the entry point. It tokenizes bytes (`parser.py`), applies them (`dispatch.py`) to an `Emulator`
 (`emulator.py`, cells in `cells.py`, SGR in `attributes.py`, modes in `modes.py`) and answers queries (`query_responses.py`).

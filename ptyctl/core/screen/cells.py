@@ -35,7 +35,7 @@ def width(char: str) -> int:
 
 
 def split_columns(row: str) -> list[str]:
-    """Split the text of a row into columns: a cluster in its first column, nothing in the second column of a wide one."""
+    """Split the text of a row into columns. The second column of a wide cluster is empty."""
     clusters, cells = Clusters(), list[str]()
     for char in row:
         last = next((x for x in range(len(cells) - 1, -1, -1) if cells[x]), None)
@@ -188,7 +188,7 @@ class Grid:
         self.styles[y] = styles[:x] + style * count + styles[x : end - count] + styles[end:]
 
     def delete(self, y: int, x: int, end: int, count: int, style: str) -> None:
-        """Delete cells at `x`; those before `end` move left and are followed by blanks."""
+        """Delete cells at `x`. The cells up to `end` move left, and blanks fill the gap."""
         count = min(count, end - x)
         row = _split(_split(_split(self.text[y], x), x + count), end)
         self.text[y] = row[:x] + row[x + count : end] + BLANK * count + row[end:]
@@ -200,7 +200,7 @@ class Grid:
         return _split(_split(self.text[y], x), end)[x:end], self.styles[y][x:end]
 
     def paste(self, y: int, x: int, text: str, styles: str) -> None:
-        """Replace cells by those that `cut` returned."""
+        """Replace cells by the result of `cut`."""
         self.put(y, x, text, BLANK)
         row = self.styles[y]
         self.styles[y] = row[:x] + styles + row[x + len(styles) :]

@@ -84,7 +84,7 @@ def _numbers_of(found: Sequence) -> Numbers:
 
 
 def _repeated(emulator: Emulator, last: str, count: int) -> str:
-    """Return what REP draws: the character that precedes it immediately (ECMA-48 8.3.103), for at most one screen."""
+    """Return the text that REP draws: repetitions of the preceding character (ECMA-48 8.3.103), at most one screen."""
     left, right = emulator.side_margins
     limit = (right + 1 - left) * emulator.lines
     if last and width(last[-1]) == 0:

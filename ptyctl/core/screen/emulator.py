@@ -527,7 +527,7 @@ class Emulator(pyte.Screen):
         self._switch_all(numbers, private=bool(kwargs.get("private")), on=False)
 
     def _switch_all(self, numbers: tuple[int, ...], *, private: bool, on: bool) -> None:
-        """Ignores unknown public modes, whose numbers could equal the shifted number of a private mode."""
+        """Set or reset modes. Unknown public modes are ignored, because their number could equal that of a private mode."""
         for number in numbers:
             if private or number in modes.PUBLIC:
                 self._switch(modes.private(number) if private else number, on=on)

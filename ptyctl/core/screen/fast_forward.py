@@ -198,7 +198,7 @@ def unknown_rows(grid: Grid) -> list[int] | None:
 
 
 def restore_rows(grid: Grid, unknown: list[int]) -> None:
-    """Replace unknown rows by the rows of the grid before, and drop those."""
+    """Replace unknown rows by the rows of the previous grid, and drop that grid."""
     rows = len(grid.styles) // 2
     for content in (grid.text, grid.styles):
         for y in unknown:

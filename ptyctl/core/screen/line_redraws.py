@@ -126,7 +126,7 @@ def walk_end(walk: Walk, data: bytes, begin: int, end: int) -> int:
 
 
 def line_begin(walk: Walk, data: bytes, begin: int, end: int) -> int | None:
-    """Return the first offset after `begin` where the walk is in the first column of its first row, or None if it is far."""
+    """Return the next offset at which the walk is in the first column of its first row; None if it is too far."""
     for found in _IN_FIRST_COLUMN.finditer(data, begin, min(begin + _LONGEST_BLOCK, end)):
         for motion in _MOTION.finditer(data, found.start(), found.end()):
             begin = walk_end(walk, data, begin, motion.end())
@@ -172,7 +172,7 @@ class Unknown(NamedTuple):
         return any(self.borders.values())
 
     def may_change(self, walk: Walk, row: int, data: bytes, begin: int, end: int) -> bool:
-        """Whether a part of a walk whose first row is `row` may change the cells. It begins and ends in that row."""
+        """Return whether a part of a walk, which begins and ends in the row `row`, may change the cells."""
         if not self.borders:
             return False
         erased = set(_ERASED_DISPLAY.findall(data, begin, end))
@@ -185,7 +185,7 @@ class Unknown(NamedTuple):
         return bool(partial) and not _are_lines_within(data, begin, end, min(partial))
 
     def restore(self, grid: Grid) -> None:
-        """Replace the unknown cells by those before, and drop the rows before, which follow the last row of the grid."""
+        """Replace the unknown cells by the previous ones, and drop the previous rows, which follow the last row of the grid."""
         rows = len(grid.text) // 2
         for y, border in self.borders.items():
             text = grid.text[rows + y]
@@ -198,7 +198,7 @@ class Unknown(NamedTuple):
 
 
 def unknown_cells(grid: Grid) -> Unknown | None:
-    """Return the cells of a grid that are still unknown; None if one is left of a known one."""
+    """Return the cells of a grid that are still unknown; None if an unknown cell precedes a known one in its row."""
     borders = dict[int, int]()
     for y, styles in enumerate(grid.styles[: len(grid.styles) // 2]):
         unknown = styles.count(UNKNOWN)

@@ -1,4 +1,4 @@
-"""The screen model: what a terminal shows after the bytes that it received."""
+"""The screen model: the state of a terminal after received bytes."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class ScreenModel:
                 yield from self._shorten_deferred()
 
     def settle(self) -> Iterator[None]:
-        """Draw what is deferred, in steps of bounded cost."""
+        """Draw the deferred text in steps of bounded cost."""
         if self._deferred:
             yield from self._draw_text(self._take_deferred())
 
@@ -146,7 +146,7 @@ class ScreenModel:
         return stored_scrollback(self._emulator)
 
     def restore_scrollback(self, stored: dict[str, Any]) -> None:
-        """Replace the scrollback by what `stored_scrollback` returned. Raises KeyError, TypeError or ValueError."""
+        """Replace the scrollback by the result of `stored_scrollback`. Raises KeyError, TypeError or ValueError."""
         restore_scrollback(self._emulator, stored)
 
     def serialize(self, scrollback: int = 0) -> bytes:
@@ -178,7 +178,7 @@ class ScreenModel:
             pass
 
     def _shorten_deferred(self) -> Iterator[None]:
-        """Drop deferred text that scrolls off; draw the rest if it is still too long."""
+        """Drop deferred text that scrolls off the screen. Draw the rest if it is still too long."""
         data = self._take_deferred()
         begin = self._skip_scrolled_off(data, 0, len(data))
         if len(data) - begin < _DEFERRED_BYTES // 2:
@@ -296,7 +296,7 @@ class ScreenModel:
         return begin, end
 
     def _draw_end_of_walk(self, walk: Walk, row: int, data: bytes, points: list[int]) -> Generator[None, None, int | None]:
-        """Draw the last parts of a walk instead of all of it, if they overwrite the others; then return 0.
+        """Draw only the last parts of a walk if they overwrite the others, and return 0 in this case.
 
         Otherwise return the number of the point after the last part that may remain visible, or None if that is unknown.
         """

@@ -113,7 +113,7 @@ class Tokenizer:
         self._partial = partial
 
     def skip(self) -> None:
-        """Continue after bytes that were left out, and that ended with a control: drop an incomplete character before them."""
+        """Continue after skipped bytes that ended with a control. Drops an incomplete character before them."""
         self._decoder.reset()
 
     def pending(self) -> bytes:

@@ -101,7 +101,7 @@ def copy(emulator: Emulator, values: Numbers) -> None:
 
 
 def set_extent(emulator: Emulator, values: Numbers) -> None:
-    """Select what DECCARA and DECRARA change: a stream of text (0, 1) or a rectangle (2) (DECSACE)."""
+    """Select the extent of DECCARA and DECRARA: a stream of text (0, 1) or a rectangle (2) (DECSACE)."""
     if values[0] <= 2:
         emulator.rectangular = values[0] == 2
 

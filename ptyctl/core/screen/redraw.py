@@ -208,7 +208,7 @@ def render_frame(emulator: Emulator, cols: int, rows: int) -> ScreenFrame:
 
 
 class ScreenView:
-    """State of a terminal that displays `ScreenFrame`s; draws only what changed since the last frame."""
+    """State of a terminal that displays `ScreenFrame`s. Draws only the changes since the last frame."""
 
     def __init__(self) -> None:
         self._rows: list[str] = []
@@ -290,6 +290,6 @@ def _sgr(emulator: Emulator, style: str) -> str:
 
 
 def _paint(emulator: Emulator, style: str) -> str:
-    """Return what makes a terminal draw in a style, with its protection."""
+    """Return the sequences that select a style and its protection."""
     protection = PROTECT[emulator.styles.value(style).protection] if emulator.protection_used else ""
     return _sgr(emulator, style) + protection

@@ -88,7 +88,7 @@ def with_current_offsets(session: Session, block: Block) -> Block:
 
 
 def _running(session: Session) -> tuple[str | None, dict[str, Any]]:
-    """Return the id of the running block, and what is known by now of its start."""
+    """Return the id of the running block, and the known offsets of its start."""
     run, stream = session.runs.current, session.stream
     if run is None:
         return None, {}

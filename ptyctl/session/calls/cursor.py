@@ -40,7 +40,7 @@ def move_if_expired(stream: OutputStream, cursor: int) -> int:
 
 
 def dropped_message(stream: OutputStream, begin: int, dropped: int) -> str:
-    """Return why the text before `begin` was not returned, and how it can be read if it is on disk."""
+    """Return a message on why the text before `begin` was skipped, and how to read it if it is on disk."""
     first = begin - dropped
     if first >= stream.transcript.spool_persisted:
         return f"{dropped} bytes from cursor {first} on were not kept: the disk or the quota was full"

@@ -1,4 +1,4 @@
-"""One exec call: starts a run or finds one, waits for it as long as the caller wants, and builds the reply."""
+"""One exec call: starts or finds a run, waits for the condition of the caller, and builds the reply."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class _RunWait:
         return pending is not None and bool(pending.elicitation)
 
     def _end_run(self, reason: DoneReason, spool_end: int) -> DoneReason:
-        """A condition of the caller that began the run may end it; that of another caller must not."""
+        """End the run for a condition of the caller that began it. A condition of another caller ends only the call."""
         if self._request.block_id is None:
             self._session.runs.end_by_caller(self._run, reason, spool_end)
         return reason

@@ -28,7 +28,7 @@ _LOOP_ROWS = 64
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What an expect call waits for: a compiled pattern, the prompt, or the end of the stream."""
+    """The condition of an expect call: a compiled pattern, the prompt, or the end of the stream."""
 
     kind: str
     pattern: Any = None
@@ -221,7 +221,7 @@ class DevicePrompts:
         return self._examined if self._prompt == self._current_prompt() else 0
 
     def _current_prompt(self) -> object:
-        """Return what decides whether a line is a prompt."""
+        """Return the state by which prompts are recognised: platform, patterns and learned prompt."""
         session = self._session
         return session.platform, session.expect, session.prompt.learned
 
@@ -256,7 +256,7 @@ def match_reply(session: Session, match: MatchRange, expected: Expectation) -> P
 
 
 def _prompt_extra(session: Session, match: MatchRange, line: bytes) -> PromptExtra | None:
-    """Return what the prompt's mark reports; without a mark, what the run directly before the prompt reports."""
+    """Return the values of the prompt's mark; without a mark, those of the run directly before the prompt."""
     if not line.startswith(SENTINEL + b" "):
         last = session.blocks.latest()
         if last is None or last.exit_code is None or last.spool_end != match.start:

@@ -153,7 +153,7 @@ class _Dialogue:
         )
 
     async def _shown(self) -> str:
-        """Return what the program shows: the screen if it has painted all of it, otherwise the last rows of its output."""
+        """Return the screen if the program has painted all of it, otherwise the last rows of its output."""
         stream, begin = self._session.stream, self._run.raw_begin
         screen = (await self._session.screen.state()).snapshot
         painted = begin is not None and _CLEAR.search(stream.read_raw(begin, begin + _PAINTED_BYTES))

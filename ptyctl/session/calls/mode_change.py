@@ -17,7 +17,7 @@ _Result = TypeVar("_Result")
 
 
 async def change_mode(session: Session, mode: str, writer: Writer) -> str:
-    """Go to a mode of the session's platform; the mode it is in then.
+    """Change to a mode of the session's platform. Return the resulting mode.
 
     Raises:
         PtyctlError: LOCKED, LOCK_REQUIRED, BUSY; UNSUPPORTED without a platform; see `modes.walk`.
@@ -58,7 +58,7 @@ async def _reserved(
     purpose: str,
     work: Callable[[DeviceCli, modes.CheckCommand], Awaitable[_Result]],
 ) -> _Result:
-    """Do work at the device while no run can begin. A cancelled caller leaves nothing half done, such as a password prompt."""
+    """Perform an operation on the device while no run can begin. It is completed even if the caller is cancelled."""
     session.gate.check(writer)
     if session.platform is None:
         raise unsupported(

@@ -79,7 +79,7 @@ async def exec_interactive(session: Session, request: PtyExecInteractive) -> Pty
 
 
 def _with_run_state(reply: PtyReply, run: Run) -> PtyReply:
-    """Return the reply with what the run waits for (an approval, or the prompt), and whether its command was edited."""
+    """Add the state of a run to the reply: a pending approval, the wait for the prompt, or an edited command."""
     permit = run.review.permit
     update = {
         "approval": None if permit is None else permit.pending(),

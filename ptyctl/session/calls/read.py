@@ -92,7 +92,7 @@ def _history(stream: OutputStream, request: IoRequest, cursor: int) -> IoReply:
 
 
 def wait_conditions(request: IoRequest) -> WaitConditions:
-    """Return the deadline of a read, and the conditions that the request gives.
+    """Return the deadline and the wait conditions of a request.
 
     Raises:
         PtyctlError: INVALID_ARGUMENT for a pattern or a time.

@@ -16,7 +16,7 @@ MAX_EVENTS = 5_000
 
 
 async def read_recording_events(session: Session, from_offset: int, max_bytes: int) -> RecordingReply:
-    """Return the events from a raw offset on. Output that was not kept is left out.
+    """Return the events from a raw offset on, without output that was not stored.
 
     Raises:
         PtyctlError: INVALID_ARGUMENT for an offset past the end.

@@ -25,7 +25,7 @@ from ptyctl.session.session import Session
 
 
 async def prepare(session: Session, platforms: Platforms) -> None:
-    """Log in with the session's credentials, if it has any, and set `session.login_notice` to what its user should know.
+    """Log in with the session's credentials, if any, and set `session.login_notice`.
 
     Raises:
         PtyctlError: AUTH_FAILED, CONNECT_FAILED, CONNECT_TIMEOUT, REMOTE_CLOSED.
@@ -53,7 +53,7 @@ async def prepare(session: Session, platforms: Platforms) -> None:
 
 
 async def restore_platform(session: Session, platforms: Platforms) -> None:
-    """Load the platform of a session that an earlier process left. A faulty file is reported by the next open."""
+    """Load the platform of a restored session. The next open reports a faulty file."""
     name = session.spec.platform
     if session.platform is None and name not in (None, AUTO):
         with suppress(PtyctlError):
@@ -61,7 +61,7 @@ async def restore_platform(session: Session, platforms: Platforms) -> None:
 
 
 def merged_expect(given: Expect, platform: Platform) -> Expect:
-    """The platform's patterns, replaced by those given. A POSIX shell's prompt may be any text, so it is learned."""
+    """Return the platform's patterns, overridden by those of a request. The prompt of a POSIX shell is learned instead."""
     return given if platform.posix_shell else platform.expect().replaced_by(given)
 
 
@@ -85,7 +85,7 @@ async def _detect_platform(session: Session, platforms: Platforms) -> str:
 
 
 async def _set_up_terminal(session: Session) -> list[str]:
-    """Go to the home mode, and type the platform's terminal commands; notices about what failed.
+    """Change to the home mode, and type the platform's terminal commands. Return notices about failures.
 
     Terminal commands that the device refuses are not reported: pagers are answered, and wrapped echoes are recognised.
     """

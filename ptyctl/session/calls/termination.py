@@ -1,4 +1,4 @@
-"""Ending what runs in a terminal, and the terminal itself: end_session, reset, close."""
+"""Termination of the program in a terminal, and of the terminal: end_session, reset, close."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ async def type_with_approval(
     *,
     return_pending: bool = False,
 ) -> int:
-    """Type input. If it needs an approval, wait for the answer, and type what was approved.
+    """Type input. If it needs an approval, wait for the answer, and type the approved text.
 
     Args:
         approval_id: of an earlier call with the same input.
@@ -138,7 +138,7 @@ async def _type_input(session: Session, request: IoRequest, writer: Writer) -> i
 
 
 async def _write_and_wait(session: Session, request: IoRequest, writer: Writer, progress: Progress | None) -> IoReply:
-    """Write, repeatedly if requested, and return what was received since."""
+    """Write, repeatedly if requested, and return the response."""
     stream = session.stream
     conditions = wait_conditions(request)  # invalid patterns are reported before anything is typed
     input_hints(request)

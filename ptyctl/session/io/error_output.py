@@ -17,7 +17,7 @@ _BUFFER_BYTES = 64 * 1024
 
 
 class ErrorOutput(Receiver):
-    """The bytes of stderr in the file `stderr.raw`, with secrets masked. What exceeds the file's largest size is not kept.
+    """The stderr output in the file `stderr.raw`, with secrets masked. Bytes beyond the file's largest size are dropped.
 
     Attributes:
         size: number of bytes received.
@@ -35,15 +35,15 @@ class ErrorOutput(Receiver):
         self._run = ""
 
     def mask_typed(self, secret: bytes) -> None:
-        """Mask a secret that is typed now."""
+        """Mask a secret that is being typed."""
         self._masking.arm(secret, self._loop.time())
 
     def run_begun(self, block_id: str) -> None:
-        """Output from now on is that of this command."""
+        """Assign all further output to the command of this block."""
         self._run, self._run_begin = block_id, self.size
 
     def text(self, block_id: str, limit: int, *, ended: bool) -> tuple[str, int]:
-        """Return what the last command has written, and how many bytes are left out of the middle or not kept.
+        """Return the output of the last command, and the number of omitted or dropped bytes.
 
         That of an earlier command is empty. Unless it has `ended`, an incomplete character at the end is left for later.
         """

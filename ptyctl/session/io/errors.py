@@ -26,7 +26,7 @@ R = TypeVar("R")
 
 
 def from_os_error(error: OSError) -> PtyctlError:
-    """Log an error that no part of a call has handled, and return what the caller gets."""
+    """Log an operating-system error that a call has not handled, and return the error for its caller."""
     why = _why(error)
     _log.warning("a call failed", extra={"why": why, "file": error.filename})
     if error.errno in OPEN_FILE_LIMITS:

@@ -43,7 +43,7 @@ class InputEcho:
         self._wakeups = wakeups
 
     def typed(self) -> None:
-        """Note the time of a key that was sent, and how long the echo of those before it has taken."""
+        """Record the time of a key that was sent, and the delay of the echo of the previous keys."""
         stream, now = self._stream, self._terminal.now()
         if stream.raw_size != self._typed_raw:
             if not self._is_line_empty():
@@ -82,7 +82,7 @@ class InputEcho:
                 self._note_delay(stream.last_data)
 
     def _is_asleep(self) -> bool:
-        """Return whether the program in the foreground, which gets each key, has done nothing since the last keys."""
+        """Return whether the foreground program, which reads single keys, was not woken since the last keys."""
         wakeups = self._terminal.wakeups()
         if wakeups is None or wakeups != self._typed_wakeups or self._is_line_empty():
             return False

@@ -1,4 +1,4 @@
-"""input.jsonl: what was sent to the far end, when and by whom."""
+"""The log of input to the far end (input.jsonl), with time and writer."""
 
 from __future__ import annotations
 

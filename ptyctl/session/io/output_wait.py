@@ -85,7 +85,7 @@ class OutputWait:
         return end
 
     async def check(self) -> WaitEnd | None:
-        """Return which condition is true now, or None. A match takes precedence over what happened at the same time.
+        """Return the condition that is met, or None. A match takes precedence over other conditions.
 
         Raises:
             PtyctlError: LIMIT_EXCEEDED if the search takes too long.

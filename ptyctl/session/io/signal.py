@@ -95,7 +95,7 @@ class Signal:
             self._wake_coalescing()
 
     def notify_received(self, nbytes: int) -> None:
-        """Wake waiters for `nbytes` received bytes: the plain ones now, the coalescing ones when it is worthwhile."""
+        """Wake waiters for `nbytes` received bytes: plain waiters now, coalescing waiters after more bytes or a pause."""
         self._received += nbytes
         self.settled = False
         if self._waiting:
@@ -108,7 +108,7 @@ class Signal:
                 self._loop.call_soon(self._check_settled, self._received)
 
     def notify_drained(self) -> None:
-        """The channel reports that nothing more can be read now: the output has settled."""
+        """Call the observer of the output, because the channel has no more data to read."""
         if self._observer is not None and self._observes_output and not self.settled:
             self.settled = True
             self._observer()

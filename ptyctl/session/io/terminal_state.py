@@ -1,4 +1,4 @@
-"""What a run sees of its session: the output stream, the gate, the prompt, the channel and the clock."""
+"""The state of a terminal for runs: the output stream, the gate, the prompt, the channel and the clock."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class TerminalState:
 
     @property
     def unfinished_line(self) -> UnfinishedLine:
-        """Return what was typed since the last Enter."""
+        """The line that users are typing."""
         return self.gate.unfinished_line
 
     @property
@@ -81,7 +81,7 @@ class TerminalState:
 
     @property
     def line_untouched(self) -> bool:
-        """Return whether neither users nor the shell have put anything into the line; see `UnfinishedLine.untouched`."""
+        """Whether the line is empty and no line was entered; see `UnfinishedLine.untouched`."""
         return self.unfinished_line.untouched
 
     @property
@@ -134,7 +134,7 @@ class TerminalState:
         return line
 
     async def line_reported(self, wait_s: float, awaits: Callable[[], bool]) -> bool:
-        """Wait until zsh has reported what its hooks have put into the line, while `awaits` holds; return False if it does not.
+        """Wait, while `awaits` holds, for the line mark of zsh; return False on a timeout.
 
         Once a report was lost, further calls do not wait until zsh reports again.
         """
@@ -181,7 +181,7 @@ class TerminalState:
         return channel.wakeups() if channel is not None else None
 
     def shell_may_read(self) -> bool:
-        """Return whether the program in the foreground may be a shell, that of the session or a nested one."""
+        """Return whether the foreground program may be a shell: the session's, or a nested one."""
         program = self.foreground_program()
         return program is None or self.shell_in_foreground() is not False or may_run_shell(program[1])
 
@@ -227,7 +227,7 @@ class TerminalState:
         return channel is not None and channel.rewrites_input
 
     def reads_line(self) -> bool:
-        """Return whether the program in the foreground certainly reads a line now, so that it gets no single keys."""
+        """Return whether the foreground program certainly reads a line in canonical mode, and no single keys."""
         channel = self._channel()
         return channel is not None and channel.reads_line()
 

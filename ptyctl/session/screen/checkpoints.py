@@ -44,7 +44,7 @@ class Checkpoints:
         self._memory_bytes = 0
 
     def add(self, replay: ScreenReplay, line: bytes) -> None:
-        """Append the checkpoint line of a replay; on a full disk do nothing."""
+        """Append the checkpoint line of a replay. No effect on a full disk."""
         if self._file is None:
             self._file = AppendFile(self._path)
         offset = self._file.size
@@ -84,7 +84,7 @@ class Checkpoints:
         return replay if replay is not None and replay.raw <= raw else empty_replay(size)
 
     def write_snapshot(self, replay: ScreenReplay) -> bool:
-        """Replace the snapshot atomically; return False if the disk is full and the old one stays."""
+        """Replace the snapshot atomically. Return False, and keep the old one, if the disk is full."""
         snapshot = {**snapshot_fields(replay.model.snapshot()), "ts": _now_ms(), **_state(replay)}
         snapshot |= replay.model.stored_scrollback()
         fields = [f'"{name}": {_json(value)}' for name, value in snapshot.items()]

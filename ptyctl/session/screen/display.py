@@ -55,7 +55,7 @@ class Display:
         stream.subscribe(SpoolFlushed, lambda event: self.screen.output_flushed())
 
     def status_message(self) -> str | None:
-        """Return what limits the screen's accuracy or persistence, for its readers; None if nothing does."""
+        """Return a message about limits of the screen's accuracy or persistence, or None."""
         if self.source.lost:
             return f"{self.source.lost} bytes were neither kept on disk nor drawn in time: rows may be out of date"
         if self.source.kept < self.source.end:
@@ -63,7 +63,7 @@ class Display:
         return None
 
     async def close(self) -> None:
-        """Stop all background work; what is on disk can still be read."""
+        """Stop all background work. Data on disk can still be read."""
         await self._responder.close()
         await self.deltas.close()
         await self.screen.close()

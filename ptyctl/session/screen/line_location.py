@@ -1,4 +1,4 @@
-"""Where the line at the cursor begins on the screen, and what may be its prompt."""
+"""Location of the line at the cursor on the screen, and of its possible prompts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class LineLocation:
         self._has_marks, self._is_running = has_marks, is_running
 
     def shows_prompt_since_enter(self) -> bool:
-        """Return whether a prompt is shown since the last line was submitted: what is typed before is not edited yet."""
+        """Return whether a prompt was shown since the last line was submitted. Earlier text is not in the editor yet."""
         entered, stream = self._terminal.entered_raw, self._stream
         if entered < 0:
             return True
@@ -70,7 +70,7 @@ class LineLocation:
         return top + 1  # the first row shows the line before
 
     def prompts(self, screen: ScreenSnapshot, top: int) -> list[str | None]:
-        """Return what may be the prompt of the line at the cursor, which begins at the row `top` or below it.
+        """Return the possible prompts of the line at the cursor, which begins at the row `top` or below it.
 
         What the last row showed when the first key was typed is the prompt, unless that was typed ahead. The learned prompt
         may be that of an earlier line, and a row of the line may look like it: then it has to be where it was, counted from

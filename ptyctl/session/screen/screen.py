@@ -92,7 +92,7 @@ class Screen:
 
     @asynccontextmanager
     async def current(self) -> AsyncIterator[ScreenReplay]:
-        """Yield the emulator with all output up to now. What the body does must be cheap, or pass through `run_for`.
+        """Yield the emulator with all output so far. The body must be cheap, or use `run_for`.
 
         Raises:
             PtyctlError: BUSY if there is too much new output to replay in time; the next call continues.
@@ -105,7 +105,7 @@ class Screen:
             yield replay
 
     async def state(self, *, attributes: bool = False, paint: bool = False) -> ScreenState:
-        """Return the screen now. Raises as `current`."""
+        """Return the current screen. Raises as `current`."""
         steps = self._source.step_count()  # the snapshot may lack a later one
         async with self.current() as replay:
             return await _state(replay, attributes, steps, paint)
@@ -164,7 +164,7 @@ class Screen:
         *,
         settle: bool = False,
     ) -> None:
-        """Replay up to `end`: what is cheap inline, the rest in a thread whose turn is always completed.
+        """Replay up to `end`: cheap output inline, the rest in a thread, whose step is completed on a cancellation.
 
         `steps` are the resizes and incarnations to apply; all unless given. `settle` draws deferred text too.
         """

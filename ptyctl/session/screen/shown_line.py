@@ -1,4 +1,4 @@
-"""The line that a line editor shows, read from the screen: what Enter would submit."""
+"""The line in a line editor, which Enter would submit, as read from the screen."""
 
 from __future__ import annotations
 

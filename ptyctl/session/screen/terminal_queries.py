@@ -44,7 +44,7 @@ class TokenBucket:
         self._updated = 0.0
 
     def available(self, now: float) -> int:
-        """Return how many tokens may be taken now."""
+        """Return the number of available tokens."""
         self._tokens = min(self._burst, self._tokens + (now - self._updated) * self._per_s)
         self._updated = now
         return int(self._tokens)

@@ -22,7 +22,7 @@ def json_line(row: Mapping[str, object]) -> bytes:
 
 
 class AppendFile:
-    """A file that data is appended to. On a full disk it stops growing, and its content stays intact.
+    """A file to which data is appended. On a full disk it stops growing, and its content remains intact.
 
     Attributes:
         size: bytes written to the file.

@@ -48,7 +48,7 @@ class BlockMarks:
     output_begin: PlacedMark | None = None
 
     def add(self, placed: PlacedMark, *, in_echo: bool) -> None:
-        """Add a mark that follows those before. No mark after `prompt` counts."""
+        """Add the next mark. Marks after `prompt` are ignored."""
         kind = placed.mark.kind
         if self.prompt is not None or kind == "line":
             return
@@ -64,7 +64,7 @@ class BlockMarks:
 
 
 class BlockMarksReader:
-    """Reads the marks of blocks, those of each block once.
+    """Reads the marks of blocks, once for each block.
 
     The last of the nonces is that of the shell's integration; see `MarkReader`.
     """
@@ -82,11 +82,11 @@ class BlockMarksReader:
         return self._of(block)[0]
 
     def of_shell(self, block: Block) -> BlockMarks:
-        """Return those that the shell's integration has sent."""
+        """Return the marks of a block that the shell's integration has sent."""
         return self._of(block)[1]
 
     def follows_prompt(self, block: Block) -> bool:
-        """Return whether a mark of a prompt is in what precedes a block's begin."""
+        """Return whether a prompt mark is in the output before a block."""
         before = self._raw.read(max(block.raw_begin - EXAMINED_LINE_BYTES, 0), block.raw_begin)
         return any(b";P;" in found.group() for found in self._mark.finditer(before))
 
@@ -145,7 +145,7 @@ class BlockMarksReader:
         return reader
 
     def _advance(self, reader: Normaliser, raw: int) -> Normaliser:
-        """Return a normaliser that has reached an offset or is a little behind it; what is skipped has no marks."""
+        """Return a normaliser at an offset or shortly before it. The skipped output has no marks."""
         row = self._row_before(raw)
         if row is not None and row["raw"] > reader.raw:
             state = row["resume"]

@@ -111,7 +111,7 @@ def find_running_block(unfinished: list[Block], marks: BlockMarksReader) -> Open
 
 
 def is_discarded(block: Block) -> bool:
-    """Return whether a block's command was refused: nothing was typed, so it has no output, and no begin and end as events.
+    """Return whether a block's command was refused and not typed: the block has no output and no events.
 
     Rows of earlier versions do not have `refused`.
     """
@@ -156,7 +156,7 @@ def _write_output(block: Block, raw: Path, raw_size: int) -> None:
 
 
 def read_event_log_position(folder: Path) -> EventLogPosition:
-    """Return how far events.jsonl goes. Events are written in order, so only the last ones can be missing."""
+    """Return the position of the last event in events.jsonl. Events are written in order: only the last can be missing."""
     path, raw_to = folder / "events.jsonl", None
     count = count_rows(path)
     for _, row in read_rows_backwards(path):
@@ -168,7 +168,7 @@ def read_event_log_position(folder: Path) -> EventLogPosition:
 
 
 def _completed(block: Block, marks: BlockMarksReader) -> Block | None:
-    """Return the block with its end, or None if no mark in output.raw gives one: an end mark, or the next prompt."""
+    """Return the block with its end from a mark in output.raw (end mark or next prompt); None without such a mark."""
     found = marks.of_block(block)
     begin, end, prompt = found.begin, found.end, found.prompt
     if begin is None and found.shown:

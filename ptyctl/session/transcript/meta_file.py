@@ -16,7 +16,7 @@ DELAY_S = 1.0
 
 
 class MetaFile:
-    """Replaces meta.json atomically. If that fails, the previous file stays.
+    """Replaces meta.json atomically. The previous file is kept if that fails.
 
     Attributes:
         stored: the content of the last successful write by this process, or None.

@@ -87,7 +87,7 @@ class RawLog:
     """
 
     def __init__(self, path: Path, quota_bytes: int, *, read_only: bool = False) -> None:
-        """Open and lock the file. `read_only`: nothing will be received.
+        """Open and lock the file. `read_only`: no output will be received.
 
         Raises:
             BlockingIOError: another process owns the file.
@@ -200,7 +200,7 @@ class RawLog:
         self._position.store(end)
 
     def set_received_size(self, size: int) -> None:
-        """Set how many bytes were received if that is more than the file holds. Nothing is persisted from now on."""
+        """Set the number of received bytes if it exceeds the file. Further output is not persisted."""
         self.size = size
         self._last = size, b""
         self._scratch = bytearray(FIRST_EXTENT_BYTES)
@@ -242,7 +242,7 @@ class RawLog:
         self._next_extent = min(self._next_extent * 2, LAST_EXTENT_BYTES)
 
     def _stop(self) -> None:
-        """Persist nothing more."""
+        """Stop persisting output."""
         self._unmap()
         self.persisted_size = min(self.persisted_size, os.fstat(self._fd).st_size)
         self._scratch = bytearray(FIRST_EXTENT_BYTES)

@@ -38,7 +38,7 @@ _LINE_FILES = ("timeline.jsonl", "blocks.jsonl", "events.jsonl", "input.jsonl", 
 
 @dataclass(slots=True)
 class TranscriptState:
-    """What a session's folder holds.
+    """State of a session's folder.
 
     Attributes:
         raw: output.raw, open and locked.

@@ -25,7 +25,7 @@ _WRITEBACK_S = 60.0
 
 
 class SpoolReplay:
-    """Normalises output.raw again and writes what differs from the files, usually a few bytes at their end.
+    """Normalises output.raw again and repairs the derived files, usually a few bytes at their end.
 
     Attributes:
         writing: False once the disk was full.

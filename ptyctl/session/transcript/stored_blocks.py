@@ -56,7 +56,7 @@ class StoredBlocks:
             self._discarded.discard(block_id)
 
     def typed(self) -> list[str]:
-        """Return the ids of the blocks whose command was typed. Some that were refused may follow the last one."""
+        """Return the ids of the blocks whose command was typed. Refused ones may follow the last one."""
         return [block_id for block_id in self.blocks if block_id not in self._discarded]
 
 

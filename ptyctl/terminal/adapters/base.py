@@ -1,4 +1,4 @@
-"""The interface of the runtime adapters, that of the server's own Controller, and a Controller that calls through one."""
+"""The interface of runtime adapters, the adapter of the server's own Controller, and a Controller on top of an adapter."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AdapterType = Literal["local", "bundled", "container_bridge"]
 
 @dataclass(frozen=True, slots=True)
 class ConnectInput:
-    """What a connection is for: the caller's trace id, and the runtime session that it resumes, if any."""
+    """Parameters of a connection: the caller's trace id, and the runtime session to resume, if any."""
 
     trace_id: str
     runtime_session_id: str | None = None
@@ -58,7 +58,7 @@ class HealthCheckResult:
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
-    """A request whose response can be awaited once. `wait_ms`: for how long the request itself may wait."""
+    """A sent request, whose response can be awaited once. `wait_ms`: the wait that the request asks for."""
 
     number: int
     wait_ms: int = 0

@@ -211,7 +211,7 @@ async def _diagnose(process: Process, error: HandshakeError | OSError) -> tuple[
 
 
 async def _discard(process: Process) -> None:
-    """Read the program's errors, so that it does not block; the last ones are of no use after the handshake."""
+    """Read and discard the program's stderr after the handshake, so that the program does not block."""
     assert process.stderr is not None
     while await process.stderr.read(65536):
         pass

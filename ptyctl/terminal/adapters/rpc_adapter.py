@@ -1,4 +1,4 @@
-"""An adapter whose runtime is at the other end of a byte stream: the handshake, then the daemon's RPC."""
+"""An adapter for a runtime at the other end of a byte stream, with the handshake and then the daemon's RPC."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class _Link:
         return await self.streams.reader.readline()
 
     def close(self) -> None:
-        """Begin to close the connection, after what was sent."""
+        """Begin to close the connection, after all sent data."""
         self.streams.writer.close()
 
     async def wait_closed(self) -> None:
@@ -78,7 +78,7 @@ class _Link:
 
 
 class RpcAdapter(RuntimeAdapter):
-    """Base of the adapters with a connection. Calls run concurrently; one that was sent is never sent again."""
+    """Base of the adapters with a connection. Calls run concurrently. A call that was sent is never sent again."""
 
     def __init__(self, request_timeout_ms: int) -> None:
         """Create the adapter. `request_timeout_ms`: timeout of a call, in addition to the wait that the call requests."""
@@ -115,7 +115,7 @@ class RpcAdapter(RuntimeAdapter):
 
     @property
     def runtime_session_id(self) -> str | None:
-        """Return that of the last connection."""
+        """The id of the runtime session of the last connection."""
         return None if self._link is None else self._link.result.runtime_session_id
 
     @abstractmethod

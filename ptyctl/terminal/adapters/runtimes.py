@@ -33,7 +33,7 @@ _Settings = LocalSettings | BridgeSettings
 
 
 class _Key(NamedTuple):
-    """What a connection is shared by: a program also has the environment of its client."""
+    """The key by which connections are shared. For a program, it includes the environment of the client."""
 
     settings: _Settings
     environment: frozenset[tuple[str, str]] = frozenset()

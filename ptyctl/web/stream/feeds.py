@@ -1,4 +1,4 @@
-"""What all subscribers of one principal share.
+"""Data that all subscribers of one principal share.
 
 Its list of sessions and its approval requests are fetched once for all of them, its thumbnails share a rate, and one of its
 windows uses its lock of a session.
@@ -39,7 +39,7 @@ Entries = dict[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class FeedState:
-    """The entries by id; one that has not changed is the same object as before. `fields` describe all of them."""
+    """The entries by id. An unchanged entry is the same object as in the previous state. `fields` apply to all entries."""
 
     entries: Entries
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -159,7 +159,7 @@ def feeds_of_caller(controller: Controller) -> Feeds:
 
 
 async def _payloads(sessions: list[SessionEntry], known: Entries) -> Entries:
-    """Return the entries of sessions by id; one that has not changed is the same object as before. Empties the list.
+    """Return the entries of sessions by id, and empty the list. An unchanged entry is the same object as before.
 
     Returns `known` if nothing has changed, so that the states need no comparison of all entries.
 

@@ -76,6 +76,6 @@ def message_of(value: object) -> ClientMessage:
 
 
 def id_of(value: object) -> int | None:
-    """Return the id that a message names, for the answer to one that is not valid."""
+    """Return the id in a message, for the answer to an invalid message."""
     found = value.get("id") if isinstance(value, dict) else None
     return found if type(found) is int else None

@@ -1,4 +1,4 @@
-"""What each kind of subscription sends, as long as it runs."""
+"""The data that each kind of subscription sends."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class TerminalTopic:
 
 
 async def send_sessions(feed: Feed, output: Output) -> None:
-    """Send the sessions of the principal: all of them, then what changes. Raises PtyctlError.
+    """Send all sessions of the principal, then changes. Raises PtyctlError.
 
     Many are sent in several messages; all but the last of these have `more`.
     """
@@ -115,13 +115,13 @@ async def send_sessions(feed: Feed, output: Output) -> None:
 
 
 async def send_approvals(feed: Feed, output: Output) -> None:
-    """Send the approval requests that the principal may answer, then those that change. Raises PtyctlError."""
+    """Send the approval requests that the principal may answer, then changes. Raises PtyctlError."""
     async for change in _changes(feed):
         await output.send("approvals", approvals=change.entries, full=change.is_full, **change.fields)
 
 
 class _Change(NamedTuple):
-    """The entries of a state that have changed, and the ids of those that are gone; `is_full` if these are all entries."""
+    """Changes of a state: changed entries, and ids of removed ones. `is_full`: whether these are all entries."""
 
     entries: list[Mapping[str, Any]]
     removed: list[str]
@@ -130,7 +130,7 @@ class _Change(NamedTuple):
 
 
 async def _changes(feed: Feed) -> AsyncGenerator[_Change, None]:
-    """Yield all entries, then what has changed in each state since the last one."""
+    """Yield all entries, then the changes in each state since the previous one."""
     before: FeedState | None = None
     async with aclosing(feed.follow()) as states:
         async for state in states:

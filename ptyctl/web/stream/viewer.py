@@ -39,7 +39,7 @@ class Viewer:
         return HEADER.pack(self._id, offset) + data if painted else None
 
     def output(self, offset: int, data: bytes) -> bytes | None:
-        """Return the frame of output that ends at an offset; None if nothing of it can be sent yet."""
+        """Return the frame of output that ends at an offset; None if no part of it can be sent yet."""
         passed = self._sanitizer.feed(data)
         if not passed:
             return None
