@@ -18,7 +18,7 @@ def current_trace_id() -> str | None:
 
 
 def is_trace_id(value: object) -> bool:
-    """Whether a value of a caller can be used: a printable text, so that it forges no line of a log."""
+    """Return whether a value of a caller can be used: a printable text, so that it forges no line of a log."""
     return isinstance(value, str) and 0 < len(value) <= MAX_TRACE_ID and value.isprintable()
 
 

@@ -118,7 +118,7 @@ class PtyctlError(Exception):
         return self.code in RETRYABLE
 
     def payload(self) -> dict[str, Any]:
-        """The error as a JSON object; `hint` is absent where there is none."""
+        """Return the error as a JSON object, without `hint` if there is none."""
         return {
             "error_code": str(self.code),
             "message": self.message,

@@ -155,7 +155,7 @@ def _unfinished_message(reply: dict[str, Any]) -> str:
 
 
 def _is_unfinished(reply: dict[str, Any]) -> bool:
-    """Whether the command has not ended: it runs, or waits for an approval."""
+    """Return whether the command has not ended: it runs, or waits for an approval."""
     return bool(reply["timed_out"]) or reply["done_reason"] == "approval"
 
 

@@ -331,7 +331,7 @@ def _forbid(principal: Principal, operation: Operation) -> NoReturn:
 
 
 def _uses_server(request: Request) -> bool:
-    """Whether a request is one on a local shell, or names a file of the server's machine. A device is always elsewhere."""
+    """Return whether a request uses a local shell, or names a file of the server's machine. A device does neither."""
     if not isinstance(request, SessionRequest) or request.action != "open":
         return getattr(request, "conversation_id", None) is not None
     auth, ssh = request.auth or Auth(), request.ssh_options or SshOptions()
@@ -339,7 +339,7 @@ def _uses_server(request: Request) -> bool:
 
 
 def _names_device(request: Request) -> bool:
-    """Whether a request can be one on a device: not on a local shell, an address of the caller's choice, or all transcripts."""
+    """Return whether a request can concern a device, and not a local shell, an arbitrary address or all transcripts."""
     if isinstance(request, SessionRequest) and request.action == "open":
         return request.device is not None
     return not isinstance(request, GcRequest | AuditRequest) and getattr(request, "conversation_id", None) is None

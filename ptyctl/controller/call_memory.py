@@ -122,7 +122,7 @@ def decode_call(message: dict[str, Any]) -> Iterator[RepeatableCall | None]:
 
 
 def was_refused(error: BaseException) -> bool:
-    """Whether a call certainly had no effect, and may have one later."""
+    """Return whether a call certainly had no effect, and may have one later."""
     details, code = getattr(error, "details", {}), getattr(error, "code", None)
     if code is ErrorCode.REMOTE_CLOSED:
         return "block_id" not in details  # the far end was gone before the command began

@@ -20,7 +20,7 @@ _NOT_OF_THE_ROUTE = frozenset({ErrorCode.BUSY, ErrorCode.FORBIDDEN, ErrorCode.LI
 
 
 async def hides_route(inventory: Inventory, device: str, sees: Sees) -> bool:
-    """Whether the inventory or the OpenSSH configuration leads through a host that the caller may not see.
+    """Return whether the inventory or the OpenSSH configuration leads through a host that the caller may not see.
 
     A configuration that cannot be read, and a ProxyCommand, hide the route.
 

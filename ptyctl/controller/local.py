@@ -204,7 +204,7 @@ class LocalController:
         self.audit_log.close()
 
     def has_sessions(self) -> bool:
-        """Whether this process holds a session that is not closed."""
+        """Return whether this process holds a session that is not closed."""
         return any(session.held for session in self._registry.live())
 
     def entries(self) -> list[SessionEntry]:
@@ -231,7 +231,7 @@ class LocalController:
         return self._audit_files.tail()
 
     def holds(self, session_id: str) -> bool:
-        """Whether a session is in memory."""
+        """Return whether a session is in memory."""
         return self._registry.get(session_id) is not None
 
     def limits_in_use(self) -> dict[str, int]:
@@ -366,5 +366,5 @@ class LocalController:
         return await self._devices.answer(request, sees)
 
     async def hides_route(self, device: str, sees: Sees) -> bool:
-        """Whether a device is reached through a host that the caller may not see. Raises PtyctlError as `Inventory.device`."""
+        """Return whether a device is reached through a host that is hidden from the caller. Raises as `Inventory.device`."""
         return await hides_route(self._inventory, device, sees)

@@ -25,7 +25,7 @@ _JITTER = 0.25
 
 
 def _is_permanent(error: PtyctlError) -> bool:
-    """Whether an attempt to connect fails again for the same reason, or should not be repeated: logins can lock an account.
+    """Return whether a connection attempt must not be repeated: it would fail again, or could lock an account.
 
     A session whose console another process owns may have it back later, and a line that was lost during the login too.
     """

@@ -210,5 +210,5 @@ def no_session(session_id: str) -> PtyctlError:
 
 
 def _changed_on_disk(session: Session) -> bool:
-    """Whether another server has written to the files since this process released them."""
+    """Return whether another server has written to the files since this process released them."""
     return session.stream.raw_size_on_disk() != session.stream.raw_kept

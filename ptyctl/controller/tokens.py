@@ -52,7 +52,7 @@ class Token:
     may_be_guessed: bool = False
 
     def is_valid(self, now: float) -> bool:
-        """Whether it has not expired."""
+        """Return whether it has not expired."""
         return self.expires_at is None or now < self.expires_at
 
 
@@ -176,7 +176,7 @@ class Tokens:
         return found if found is not None and found.is_valid(time.time()) else None
 
     def accepts(self, token: Token) -> bool:
-        """Whether a token that was found earlier is still valid."""
+        """Return whether a token that was found earlier is still valid."""
         self._refresh()
         return token in (*self._own, *self._named) and token.is_valid(time.time())
 

@@ -217,7 +217,7 @@ class UnboundedScreen:
         self.pending = self.pending and self.x % self.width == 0
 
     def at_empty_line(self) -> bool:
-        """Whether the cursor is on an empty last line, where `keep` can store a plain line."""
+        """Return whether the cursor is on an empty last line, where `keep` can store a plain line."""
         return self.x == 0 and self.y == len(self._lines) - 1 and not self._lines[self.y]
 
     def keep(self, line: str) -> None:
@@ -382,7 +382,7 @@ class UnboundedScreen:
                 self.y, self.x = self.y + 1, 0
 
     def _continues_below(self) -> bool:
-        """Whether the next row of the screen is the next line, into which text then wraps."""
+        """Return whether the next row of the screen is the next line, into which text then wraps."""
         return self.y < len(self._lines) - 1 and not self._insert_lines
 
     def _join_next_line(self, line: list[str]) -> None:
@@ -836,7 +836,7 @@ class Renderer:
         return plain and not self._alternate and not self._in_line and self._screen.at_empty_line()
 
     def _draws_lines(self) -> bool:
-        """Whether characters are drawn as DEC special graphics."""
+        """Return whether characters are drawn as DEC special graphics."""
         return self._charsets[int(self._charsets[2])] == "0"
 
     def _newline(self) -> None:

@@ -44,7 +44,7 @@ class SpoolWindow:
         return bytes(self.view(begin, end))
 
     def view(self, begin: int, end: int) -> memoryview:
-        """Like `read`, without a copy. Release the view before the next `append`."""
+        """Return the bytes of `read` as a view, without a copy. Release the view before the next `append`."""
         begin = max(begin, self.start)
         return memoryview(self._bytes)[begin - self._base : max(begin, end) - self._base]
 

@@ -110,7 +110,7 @@ def _signal_and_wait(runtime_dir: RuntimeDir, number: signal.Signals) -> DaemonS
 
 
 def is_stopping(runtime_dir: RuntimeDir) -> bool:
-    """Whether a daemon that no longer answers still holds its lock: it closes its sessions before it exits."""
+    """Return whether a daemon that no longer answers still holds its lock: it closes its sessions before it exits."""
     try:
         lock = os.open(runtime_dir.lock, os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, PermissionError):  # the latter: of a system daemon, which its service manager restarts

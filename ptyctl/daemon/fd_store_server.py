@@ -71,7 +71,7 @@ class Store:
 
 
 def _is_own_user(daemon: _socket.socket) -> bool:
-    """Whether the peer's process has this process's user (struct ucred: pid, uid, gid; unix(7), SO_PEERCRED)."""
+    """Return whether the peer's process has this process's user (struct ucred: pid, uid, gid; unix(7), SO_PEERCRED)."""
     credentials = daemon.getsockopt(_socket.SOL_SOCKET, _SO_PEERCRED, 3 * _INT_BYTES)
     return int.from_bytes(credentials[_INT_BYTES : 2 * _INT_BYTES], sys.byteorder) == posix.geteuid()
 

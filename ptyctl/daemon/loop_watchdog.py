@@ -47,11 +47,11 @@ class LoopWatchdog:
         return self._sample is not None and self._sample[0] == self._began
 
     def iteration_began(self) -> None:
-        """The loop has events or timers to process."""
+        """Record the begin of an iteration: the loop has events or timers to process."""
         self._began = time.monotonic()
 
     def iteration_ended(self) -> None:
-        """The loop is about to wait."""
+        """Record the end of an iteration: the loop is about to wait for events."""
         began, self._began = self._began, None
         if began is None or (duration := time.monotonic() - began) <= self._stall_s:
             return

@@ -206,7 +206,7 @@ def _reload(policies: PolicyStore) -> None:
 
 
 def _has_terminal() -> bool:
-    """Whether this process has a controlling terminal; it has none after a hang-up."""
+    """Return whether this process has a controlling terminal; it has none after a hang-up."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
     except OSError:

@@ -288,5 +288,5 @@ def _describes_caller(hello: dict[str, Any]) -> bool:
 
 
 def _is_valid_variable(name: str, value: str) -> bool:
-    """Whether execve(2) accepts the variable."""
+    """Return whether execve(2) accepts the variable."""
     return bool(name) and "=" not in name and "\0" not in name + value

@@ -71,7 +71,7 @@ class WebService:
         self._url = ""
 
     def is_used(self) -> bool:
-        """Whether it has connections."""
+        """Return whether it has connections."""
         return self._connections is not None and self._connections.in_use > 0
 
     def limits_in_use(self) -> dict[str, int]:

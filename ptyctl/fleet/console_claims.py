@@ -79,7 +79,7 @@ class HeldClaim:
         return first_fence(self.claim.number)
 
     def allows(self, now: float) -> bool:
-        """Whether this node may type on the console, or wait for its turn."""
+        """Return whether this node may type on the console, or wait for its turn."""
         return not self.is_stopped and self.lease.deadline.allows(now)
 
     def set_taking(self, is_taking: bool) -> None:
@@ -521,7 +521,7 @@ class ConsoleClaims:
             _LOG.exception("a claim was not written", extra={"device_id": device_id})
 
     def _is_lock_due(self, held: HeldClaim) -> bool:
-        """Whether the lock of a console's session is to be written: its holder has changed, or its end has moved."""
+        """Return whether the lock of a console's session is to be written: its holder has changed, or its end has moved."""
         if held.is_taking or not held.allows(self._now()):
             return False
         lock, stored = held.lock(), held.claim.lock

@@ -80,7 +80,7 @@ class LocalSessions(Protocol):
         ...
 
     def holds(self, session_id: str) -> bool:
-        """Whether a session is in memory."""
+        """Return whether a session is in memory."""
         ...
 
 

@@ -184,7 +184,7 @@ class NodeDirectory:
         return [row for row, _ in self.rows() if self.is_up(row.node)]
 
     def is_up(self, node: str) -> bool:
-        """Whether a node has announced itself within the TTL."""
+        """Return whether a node has announced itself within the TTL."""
         seen = self._seen.get(node)
         return seen is not None and self._now() - seen[1] < (self._bucket.ttl_s or float("inf"))
 

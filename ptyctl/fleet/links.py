@@ -25,7 +25,7 @@ class NodeLinks:
         self._opening: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def has(self, node: str) -> bool:
-        """Whether a link to a node is open."""
+        """Return whether a link to a node is open."""
         controller = self._controllers.get(node)
         return controller is not None and controller.is_connected
 

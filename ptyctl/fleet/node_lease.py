@@ -104,7 +104,7 @@ class WriteDeadline:
         self.at = max(self.at, started_at + self.ttl_s - self.margin_s)
 
     def end(self) -> None:
-        """The lease is over, also if a renewal succeeds later."""
+        """End the lease. It remains ended if a renewal succeeds later."""
         self.is_over = True
 
     def allows(self, now: float) -> bool:
@@ -175,7 +175,7 @@ class NodeLease:
         return self._held
 
     def is_own(self, lease_id: str) -> bool:
-        """Whether a lease is or was one of this process, or of an earlier one with the same state directory."""
+        """Return whether a lease is or was one of this process, or of an earlier one with the same state directory."""
         return lease_id in self._own
 
     async def in_force(self) -> HeldLease:

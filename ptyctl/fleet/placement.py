@@ -8,7 +8,7 @@ from .directory import NodeRow
 
 
 def may_reach(row: NodeRow, labels: Collection[str]) -> bool:
-    """Whether a node may reach a device with these `node_labels`. The names of a node and of its site are labels of it.
+    """Return whether a node may reach a device with these `node_labels`. The names of a node and of its site are labels of it.
 
     A node of another site is named `site/node`, and may reach only devices that name its site: claims do not leave a site.
     """

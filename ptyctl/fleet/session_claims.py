@@ -172,7 +172,7 @@ class SessionClaims:
 
 
 def _is_over(session: Session) -> bool:
-    """Whether the session's line is closed, and no attempt to connect it again follows."""
+    """Return whether the session's line is closed, and no attempt to connect it again follows."""
     return session.reconnect is None and session.state in ("closed", "lost", "eof")
 
 

@@ -197,7 +197,7 @@ class FleetNodes:
         return [name for name in names if not self.is_up(name)]
 
     def is_up(self, node: str) -> bool:
-        """Whether a node has announced itself within the TTL."""
+        """Return whether a node has announced itself within the TTL."""
         directory, name = self._find(node)
         return directory is not None and directory.is_up(name)
 

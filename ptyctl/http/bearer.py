@@ -75,7 +75,7 @@ class BearerTokens:
         self._guesses.count(address)
 
     def accepts(self, token: Token) -> bool:
-        """Whether a token that was found earlier is still valid."""
+        """Return whether a token that was found earlier is still valid."""
         return self._tokens.accepts(token)
 
     def refuse(self, why: str, **fields: object) -> None:
@@ -88,7 +88,7 @@ class BearerTokens:
             rows.flush()
 
     def _find(self, text: str, address: str, accepted: Collection[object]) -> Token | None:
-        """As `find`. `accepted` has the names of the tokens that were accepted on this connection before."""
+        """Return the token as `find` does. `accepted`: names of the tokens that this connection used before."""
         token = self._tokens.find(text)
         if token is None:
             expired = self._tokens.find_expired(text)

@@ -168,7 +168,7 @@ class LimitedProtocol(_UnreadTimeout, H11Protocol):
             self._set_header_timeout()
 
     def is_admitted_request(self) -> bool:
-        """Whether a request is in progress, on a connection on which a token or a login was accepted."""
+        """Return whether a request is in progress, on a connection on which a token or a login was accepted."""
         return self.cycle is not None and not self.cycle.response_complete and bool(self.app_state[SEEN])
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:

@@ -18,7 +18,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host, as written in an option, a Host or an Origin header, is a loopback address."""
+    """Return whether a host, as written in an option, a Host or an Origin header, is a loopback address."""
     if host.lower() == "localhost":
         return True
     try:
@@ -68,6 +68,6 @@ class Origins:
         return found if found is not None and is_loopback(found.host) else None
 
     def admits(self, origin: str) -> bool:
-        """Whether an Origin header names a page of the server's machine, of whatever port, or the public origin."""
+        """Return whether an Origin header names a page of the server's machine, of whatever port, or the public origin."""
         found = Origin.parse(origin)
         return found is not None and (found == self.public or is_loopback(found.host))

@@ -58,7 +58,7 @@ def _replaced(fd: int, substitute: int) -> Iterator[int]:
 
 
 def _is_pollable(fd: int) -> bool:
-    """Whether an event loop can poll it; false for regular files and the null device."""
+    """Return whether an event loop can poll it; false for regular files and the null device."""
     mode = os.fstat(fd).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(fd)
 

@@ -76,6 +76,6 @@ class _ServesOthers(Protocol):
 
 
 def _may_use_other_runtimes(controller: Controller, principal: Principal) -> bool:
-    """Whether the client may leave this server: another runtime does not know its devices, nor the rules for its sessions."""
+    """Return whether the client may use other runtimes, which enforce neither its devices nor its rules for sessions."""
     has_local_sessions = not isinstance(controller, _ServesOthers) or controller.local_sessions
     return has_local_sessions and principal.may(Operation.OPEN) and not principal.devices

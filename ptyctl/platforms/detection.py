@@ -59,7 +59,7 @@ class Detection:
         return max(shares, key=lambda command: shares[command]) if shares else None
 
     def result(self) -> DetectedFamily:
-        """The likeliest family; an unknown family is a candidate, too."""
+        """Return the likeliest family, which may be an unknown one."""
         shares = self._shares()
         best = max(shares, key=lambda name: shares[name], default=None)
         why = tuple(words for words, _ in self._found(best)) if best is not None else ()

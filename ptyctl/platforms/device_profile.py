@@ -45,7 +45,7 @@ _PROMPT_CHARACTERS = 300
 
 
 def pager_pattern(text: str) -> PagerPattern:
-    """A pager with a known text, the usual keys, and an assumed erasure."""
+    """Return a pager with this text, the usual keys, and erasure by a carriage return."""
     return PagerPattern(pattern=Pattern.of(text), erased_by="carriage_return")
 
 
@@ -109,7 +109,7 @@ class DeviceProfile:
         errors: tuple[str, ...] | None = None,
         settle_ms: int | None = None,
     ) -> DeviceProfile:
-        """The profile with the `expect` patterns of a session or a call; None keeps a list, an empty tuple clears it.
+        """Return the profile with `expect` patterns of a session or call. None keeps a list, an empty tuple clears it.
 
         Raises:
             PtyctlError: INVALID_ARGUMENT for a pattern that RE2 rejects, LIMIT_EXCEEDED for one that is too complex.
@@ -133,12 +133,12 @@ class DeviceProfile:
         )
 
     def is_prompt(self, line: str) -> bool:
-        """Whether a line looks like the prompt of any mode."""
+        """Return whether a line looks like the prompt of any mode."""
         looks_so = bool(line.strip()) and self.prompt.matches(line)
         return looks_so and not any_matches(self.look_alikes, line) and not self.asks(line)
 
     def shown_prompt(self, lines: Sequence[str]) -> ShownPrompt | None:
-        """The prompt that the last line is, with its mode: the first one in the platform file that fits."""
+        """Return the prompt in the last line with its mode: the first match in the platform file, or None."""
         line = lines[-1] if lines else ""
         if not line.strip() or any_matches(self.look_alikes, line):
             return None
@@ -150,7 +150,7 @@ class DeviceProfile:
         return None
 
     def prompt_before_text(self, lines: Sequence[str]) -> tuple[ShownPrompt, str] | None:
-        """The prompt that the last line begins with, and the text after it: a half-typed command, or a log line."""
+        """Return the prompt at the start of the last line, and the text after it: a half-typed command, or a log line."""
         line = lines[-1] if lines else ""
         for begin in _possible_prompts(line):
             shown = self.shown_prompt([*lines[:-1], begin])
@@ -160,24 +160,24 @@ class DeviceProfile:
         return None
 
     def pager(self, line: str) -> PagerPattern | None:
-        """The pager that a line shows."""
+        """Return the pager in a line, or None."""
         if not line.strip():
             return None
         data = encode(line)
         return next((pager for pager in self.pagers if pager.pattern.search(data)), None)
 
     def asks(self, line: str) -> bool:
-        """Whether a line is a question that needs a person."""
+        """Return whether a line is a question that needs a person."""
         return bool(line.strip()) and (any_matches(self.questions, line) or any_matches(self.confirmations, line))
 
     @lru_cache(maxsize=64)  # noqa: B019 - as above; before each command the line is mostly the same prompt
     def asks_password(self, line: str) -> bool:
-        """Whether a line asks for a password."""
+        """Return whether a line asks for a password."""
         return bool(line.strip()) and any_matches(self.passwords, line)
 
     @lru_cache(maxsize=64)  # noqa: B019 - as above
     def may_ask(self, line: str) -> bool:
-        """Whether a line may be a question, judged by its last character: not a log line, nor the start of a pager."""
+        """Return whether a line may be a question, judged by its last character: not a log line, nor the start of a pager."""
         pager = _PAGER_BEGIN.matches(line) and not QUESTION.matches(line)
         return POSSIBLE_QUESTION.matches(line) and not pager and not self.is_log_line(line)
 
@@ -185,7 +185,7 @@ class DeviceProfile:
         return any_matches(self.log_lines, line)
 
     def is_above(self, line: str) -> bool:
-        """Whether a line may belong to the prompt below it."""
+        """Return whether a line may belong to the prompt below it."""
         return any_matches(self.above, line)
 
     def text_terminator(self, line: str) -> str | None:
@@ -195,7 +195,7 @@ class DeviceProfile:
 
 
 def _possible_prompts(line: str) -> Iterator[str]:
-    """The beginnings of a line that may be a prompt, shortest first; with and without the blank that many prompts end in."""
+    """Yield the beginnings of a line that may be a prompt, shortest first, with and without a final blank."""
     for index, character in enumerate(line[:_PROMPT_CHARACTERS]):
         if character in _PROMPT_ENDS:
             if line[index + 1 : index + 2] == " ":

@@ -27,7 +27,7 @@ class Platforms:
     """The platforms by name. A file is read once, when its platform is first requested; a built-in one once in a process."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        """`folder` holds the user's own `<name>.toml` files.
+        """Create the loader. `folder` has the user's `<name>.toml` files.
 
         Raises:
             PtyctlError: INVALID_ARGUMENT if the folder cannot be read or a file name is not a platform name.
@@ -42,7 +42,7 @@ class Platforms:
         return tuple(sorted(self._files))
 
     def is_users(self, name: str) -> bool:
-        """Whether the platform's file is in the user's folder."""
+        """Return whether the platform's file is in the user's folder."""
         return name in self._users
 
     def get(self, name: str) -> Platform:
@@ -65,7 +65,7 @@ class Platforms:
         return {name: self.get(name) for name in self.names()}
 
     def faults(self) -> dict[str, PtyctlError]:
-        """The errors of faulty files by platform name."""
+        """Return the errors of faulty files, by platform name."""
         found = {}
         for name in self.names():
             try:
@@ -85,13 +85,13 @@ class Platforms:
 
 
 def common() -> Platform:
-    """The platform of an unknown device."""
+    """Return the platform of an unknown device."""
     return _built_in(COMMON)
 
 
 @cache
 def _built_in(name: str) -> Platform:
-    """A platform of the package, whose files do not change."""
+    """Return a built-in platform. Cached, because the files of the package do not change."""
     return Platforms()._load(name)
 
 
@@ -147,5 +147,5 @@ def _validated(file: Traversable, tables: dict[str, Any]) -> Platform:
 
 
 def _field(place: tuple[int | str, ...]) -> str:
-    """The path of a field as in TOML: `modes.user.prompt`, `pagers[0].key`."""
+    """Return the path of a field as in TOML: `modes.user.prompt`, `pagers[0].key`."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")

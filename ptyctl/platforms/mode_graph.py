@@ -26,7 +26,7 @@ class ModeGraph:
         self._platform = platform
 
     def path(self, source: str, target: str) -> tuple[ModeStep, ...]:
-        """The path with the fewest transitions; empty if both modes are the same.
+        """Return the path with the fewest transitions; empty if both modes are the same.
 
         Raises:
             PtyctlError: UNSUPPORTED for a mode that the family does not have, or if no path leads from `source` to `target`.
@@ -51,11 +51,11 @@ class ModeGraph:
             )
 
     def path_home(self, source: str) -> tuple[ModeStep, ...] | None:
-        """The path with the fewest transitions to a home mode; None if there is none."""
+        """Return the path with the fewest transitions to a home mode; None if there is none."""
         return self._shortest(source, self._platform.home)
 
     def nearest(self, source: str, targets: Sequence[str]) -> str | None:
-        """The target that the fewest transitions lead to; None if no target can be reached."""
+        """Return the target with the fewest transitions; None if no target can be reached."""
         steps = self._shortest(source, targets)
         return None if steps is None else steps[-1].target if steps else source
 

@@ -43,11 +43,11 @@ class Pattern:
         return cls(text, compiled, max(LINE_STEPS // program_size(compiled), _MIN_REACH_BYTES))
 
     def search(self, line: bytes) -> Any:
-        """The RE2 match in encoded text, or None."""
+        """Return the RE2 match in encoded text, or None."""
         return self._compiled.search(line, max(len(line) - self.reach, 0))
 
     def find(self, line: str) -> str | None:
-        """The matched text, or None."""
+        """Return the matched text, or None."""
         match = self.search(encode(line))
         return None if match is None else match.group().decode("utf-8", "replace")
 
@@ -96,7 +96,7 @@ def line_patterns(texts: Iterable[str] | None, field: str) -> tuple[Pattern, ...
 
 
 def encode(line: str) -> bytes:
-    """The bytes that patterns are matched on."""
+    """Return the bytes on which patterns are matched."""
     return line.encode("utf-8", "replace")
 
 

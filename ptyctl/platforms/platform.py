@@ -280,7 +280,7 @@ class Platform(Value):
         )
 
     def expect(self) -> Expect:
-        """The patterns of all modes as the `expect` of a session without a platform."""
+        """Return the patterns of all modes as `expect` of a session without a platform."""
         return Expect(
             prompt_regex="|".join(f"(?:{mode.prompt})" for mode in self.modes.values()),
             pager_regexes=tuple(str(pager.pattern) for pager in self.pagers),

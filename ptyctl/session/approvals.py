@@ -412,11 +412,11 @@ class Approvals:
         return request
 
     def covers(self, held: HeldText) -> bool:
-        """Whether a standing approval covers a text: the same text, session, platform, mode and owner."""
+        """Return whether a standing approval covers a text: the same text, session, platform, mode and owner."""
         return any(grant.covers(held) for grant in self._live_grants())
 
     def keys_allowed(self, session_id: str, owner: Owner) -> bool:
-        """Whether a standing approval lets the owner type into the running program of a session."""
+        """Return whether a standing approval lets the owner type into the running program of a session."""
         return any(
             grant.kind == "keys" and (grant.held.session_id, grant.held.owner) == (session_id, owner)
             for grant in self._live_grants()

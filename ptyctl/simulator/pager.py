@@ -76,7 +76,7 @@ class PagerStyle:
         return self.eraser.replace("{rows}", str(rows))
 
     def quits(self, key: Key | str) -> bool:
-        """Whether a key other than Space and Enter ends the output."""
+        """Return whether a key other than Space and Enter ends the output."""
         return self.quit_keys is None or key in INTERRUPTS or key in self.quit_keys
 
 

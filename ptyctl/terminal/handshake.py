@@ -240,7 +240,7 @@ def new_runtime_session_id() -> str:
 
 
 def is_runtime_session_id(value: object) -> bool:
-    """Whether a value has the form of `new_runtime_session_id`."""
+    """Return whether a value has the form of `new_runtime_session_id`."""
     return isinstance(value, str) and _RUNTIME_SESSION_ID.fullmatch(value) is not None
 
 

@@ -190,7 +190,7 @@ def _terminal_error(error: Exception) -> TerminalError:
 
 
 def _was_not_executed(error: BaseException) -> bool:
-    """Whether a command was certainly not executed."""
+    """Return whether a command was certainly not executed."""
     return was_refused(error) or (isinstance(error, PtyctlError) and error.code in _VERDICTS)
 
 

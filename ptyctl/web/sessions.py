@@ -43,7 +43,7 @@ class WebSession:
         return self.client.principal
 
     def is_valid(self, accepts: Callable[[Token], bool]) -> bool:
-        """Whether it has not ended. `accepts` returns whether a token is still valid."""
+        """Return whether it has not ended. `accepts` returns whether a token is still valid."""
         return not self._has_ended and _now() < self._expires_at and (self._token is None or accepts(self._token))
 
     def end(self) -> None:
@@ -115,7 +115,7 @@ class WebSessions:
         return session if session is not None and self.is_valid(session) else None
 
     def is_valid(self, session: WebSession) -> bool:
-        """Whether a session has not ended: by logout, by its age, or with its token."""
+        """Return whether a session has not ended: by logout, by its age, or with its token."""
         return session.is_valid(self._accepts)
 
     def end(self, cookie: str) -> None:

@@ -239,7 +239,7 @@ class Emulator(pyte.Screen):
         self.cursor.x, self.margin_wrap = self.column, False
 
     def is_between_sides(self) -> bool:
-        """Whether the cursor is between the left and right margins."""
+        """Return whether the cursor is between the left and right margins."""
         return self.sides is None or self.sides[0] <= self.column <= self.sides[1]
 
     def line_end(self) -> int:
@@ -627,7 +627,7 @@ class Emulator(pyte.Screen):
                     self._draw_char(char)
 
     def _is_join_free(self) -> bool:
-        """Whether the cell before the cursor cannot be joined, and a wide character fits the screen."""
+        """Return whether the cell before the cursor cannot be joined, and a wide character fits the screen."""
         x = self.cursor.x
         before = self.grid.text[self.cursor.y][x - 1] if x else BLANK
         return STUB < before < FIRST_CLUSTER and self.columns > 1

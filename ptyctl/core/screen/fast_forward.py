@@ -164,12 +164,12 @@ def _frames(cols: int, rows: int) -> tuple[re2.Pattern[bytes], re2.Pattern[bytes
 
 
 def is_redraw_long_enough(size: int, cells: int) -> bool:
-    """Whether a run of `size` bytes is worth the attempt to skip a part of it."""
+    """Return whether a run of `size` bytes is worth the attempt to skip a part of it."""
     return size >= cells * _BYTES_PER_CELL
 
 
 def may_join(data: bytes, begin: int, end: int) -> bool:
-    """Whether a character may join the one before it because of a zero width joiner."""
+    """Return whether a character may join the one before it because of a zero width joiner."""
     joiner = ZERO_WIDTH_JOINER.encode()  # its last byte is rare, and found sooner
     return data.find(joiner[-1:], begin, end) >= 0 and data.find(joiner, begin, end) >= 0
 

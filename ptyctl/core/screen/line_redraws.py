@@ -108,7 +108,7 @@ def lines_end(data: bytes, begin: int, cols: int, column: int) -> int:
 
 
 def _are_lines_within(data: bytes, begin: int, end: int, cols: int) -> bool:
-    """Whether lines draw into the first columns only, and neither erase nor insert. Part of a line may precede them."""
+    """Return whether lines draw into the first columns only, and neither erase nor insert. Part of a line may precede them."""
     if cols > MAX_COLUMNS or data.find(_INSERT_MODE, begin, end) >= 0:
         return False
     return _lines(cols, erasing=False).fullmatch(b"\r" + data[begin:end]) is not None

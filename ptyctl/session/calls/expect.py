@@ -60,7 +60,7 @@ class ExpectWait:
         on_match: Callable[[MatchRange], None] | None = None,
         impossible: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`impossible` returns whether a match can no longer occur."""
+        """Create the wait. `impossible` returns whether a match can no longer occur."""
         if cursor > session.stream.spool_end:
             raise past_the_end(cursor, session.stream.spool_end)
         self._session = session

@@ -41,7 +41,7 @@ async def save(session: Session, writer: Writer) -> tuple[str, str]:
 
 
 def mode_at(session: Session, raw_end: int | None = None) -> str | None:
-    """The mode of the prompt at the end of the output, or at a raw offset.
+    """Return the mode of the prompt at the end of the output, or before a raw offset.
 
     None without a prompt, or on a platform with a POSIX shell, whose prompt may be any text.
     """

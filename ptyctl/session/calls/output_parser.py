@@ -51,7 +51,7 @@ async def execute_parsed(session: Session, request: ExecRequest, progress: Progr
 
 
 def may_show_json(cmd: str, suffix: str) -> bool:
-    """Whether a command only shows something, and is neither filtered nor asks for JSON already."""
+    """Return whether a command only shows something, and is neither filtered nor asks for JSON already."""
     first = cmd.split(maxsplit=1)[0] if cmd.strip() else ""
     shows = len(first) >= _SHORTEST and any(word.startswith(first) for word in _SHOW_COMMANDS)
     return shows and "\n" not in cmd and "|" not in cmd and not cmd.rstrip().endswith(suffix.strip())
@@ -74,7 +74,7 @@ async def _parsed(session: Session, reply: ExecReply) -> ParsedOutput:
 
 
 def parse(platform: Platform, command: str, text: str) -> ParsedOutput:
-    """A command's whole output as objects. May take seconds; reads only the template files."""
+    """Return the complete output of a command as objects. May take seconds; reads only template files."""
     if platform.json_suffix is not None and command.endswith(platform.json_suffix):
         return _from_json(text)
     return _by_template(platform, command, text)

@@ -66,7 +66,7 @@ def merged_expect(given: Expect, platform: Platform) -> Expect:
 
 
 def _login_platform(session: Session, platforms: Platforms) -> Platform:
-    """The platform that the banner indicates; without one, the questions of any platform's login may be asked."""
+    """Return the platform that the banner indicates; without one, a platform with the login questions of all families."""
     detected = detect_by_banner(session.terminal, platforms)
     return platforms.get(detected.family) if detected.family is not None and detected.sure else any_platform(platforms)
 

@@ -31,7 +31,7 @@ _CONTINUATION = re.compile(rf"(?:(?:{_OPEN}) )*(?:{_OPEN})?> ?")
 
 
 def is_continuation(line: str, learned: str | None) -> bool:
-    """Whether a shell asks with this line for more of a command. It is a prompt if it was learned as one, or none is known."""
+    """Return whether a line is a continuation prompt (PS2). It is not if it was learned as the prompt, or if none is known."""
     return learned is not None and line != learned and _CONTINUATION.fullmatch(line) is not None
 
 
@@ -41,7 +41,7 @@ def without_right_prompt(line: str) -> str:
 
 
 def host_name(prompt: str) -> str:
-    """The host name in a prompt, without the mode, the user and the folder; empty if there is none.
+    """Return the host name in a prompt, without mode, user and folder; empty if there is none.
 
     In brackets (Huawei, Comware) a dash separates it from the view, and may be part of it: only the part before it counts.
     """
@@ -73,11 +73,11 @@ class Prompt:
             self.learned, self._host = line, host_name(line)
 
     def forget(self) -> None:
-        """Another program is in the foreground."""
+        """Forget the learned prompt, because another program is in the foreground."""
         self.learned, self.learned_raw, self._host = None, None, ""
 
     def match(self, line: str, profile: DeviceProfile) -> Certainty | None:
-        """How certain it is that the last line of the output is the prompt."""
+        """Return how certain it is that a line is the prompt; None if it is not."""
         if line and line == self.learned:
             return "exact"
         if not profile.is_prompt(line) or is_continuation(line, self.learned):
@@ -85,10 +85,10 @@ class Prompt:
         return "regex" if self.of_known_host(line) else "other_host"
 
     def of_known_host(self, line: str) -> bool:
-        """Whether a prompt has the learned prompt's host name, or that one has none."""
+        """Return whether a prompt has the learned prompt's host name, or that one has none."""
         return not self._host or host_name(line) == self._host
 
     def text_before(self, line: str) -> str:
-        """The output without a final newline that precedes the learned prompt in its line; not a mark of the prompt itself."""
+        """Return output without a final newline that precedes the learned prompt in its line, except marks of the prompt."""
         before = line.removesuffix(self.learned) if self.learned and self.learned.strip() else line
         return before if len(before) < len(line) and not _UNSAVED_MARKS.issuperset(before) else ""

@@ -57,7 +57,7 @@ class TerminalState:
         width: Callable[[], int] = lambda: _UNLIMITED_COLUMNS,
         on_notice: Callable[[str], None] = lambda notice: None,
     ) -> None:
-        """`channel` and `width` return the channel and the number of columns; `on_notice` posts a notice to all users."""
+        """Create the state. `channel` and `width` return channel and number of columns; `on_notice` posts a notice to users."""
         self.stream = stream
         self.gate = gate
         self.now = asyncio.get_running_loop().time

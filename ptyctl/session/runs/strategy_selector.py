@@ -386,7 +386,7 @@ class StrategySelector:
         raise guard.refusal("question" if QUESTION.matches(self._terminal.last_line()) else "no_prompt")
 
     def _shell_reads(self) -> bool:
-        """Whether a known shell is in the foreground."""
+        """Return whether a known shell is in the foreground."""
         return self.shell is not None and self.shell.marker is not None and not self._marks_lost
 
     async def _wait_for_next_prompt(self, run: Run) -> None:

@@ -34,7 +34,7 @@ class Checkpoints:
     """The checkpoints in one session's folder."""
 
     def __init__(self, folder: Path, *, new: bool) -> None:
-        """`new`: the folder was just created by this process and has no checkpoints."""
+        """Create the checkpoints. `new`: whether this process has created the folder, which has no checkpoints yet."""
         self._folder = folder
         self._path = folder / "screen.checkpoints.jsonl"
         self._file: AppendFile | None = None

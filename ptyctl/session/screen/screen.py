@@ -67,7 +67,7 @@ class Screen:
     """The current screen. `current` is the only access to the emulator, and exclusive."""
 
     def __init__(self, source: OutputSource, checkpoints: Checkpoints, recorded: Callable[[], bool] = lambda: False) -> None:
-        """`recorded` returns whether screen changes are being recorded; the emulator is kept meanwhile."""
+        """Create the screen. `recorded` returns whether screen changes are recorded, during which the emulator is kept."""
         self._source = source
         self._checkpoints = checkpoints
         self._recorded = recorded

@@ -83,7 +83,7 @@ def find_in_path(name: str, search_path: str) -> tuple[str | None, tuple[str, st
 
 
 def _is_unsafe(file: Path) -> bool:
-    """Whether a user other than root and this one can write a file or replace it. Raises OSError."""
+    """Return whether a user other than root and this one can write a file or replace it. Raises OSError."""
     own, folder = file.stat(), file.parent.stat()
     if not {own.st_uid, folder.st_uid} <= {0, os.geteuid()}:
         return True

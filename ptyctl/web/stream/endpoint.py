@@ -80,7 +80,7 @@ class _Connection:
         await self._send({"type": "websocket.send", "bytes": frame})
 
     def uses(self, session_id: str) -> bool:
-        """Whether this window uses the lock of a session."""
+        """Return whether this window uses the lock of a session."""
         return self._used == session_id
 
     def displace(self, session_id: str) -> None:

@@ -99,7 +99,7 @@ class Window(Protocol):
     """A page with a terminal. A principal has one lock of a session for all its windows, and one of them uses it."""
 
     def uses(self, session_id: str) -> bool:
-        """Whether this window uses the lock: it renews the lock, and sizes the terminal."""
+        """Return whether this window uses the lock: it renews the lock, and sizes the terminal."""
         ...
 
     def displace(self, session_id: str) -> None:
