@@ -130,7 +130,7 @@ def test_rows_without_a_head_are_kept_and_reported(tmp_path: Path, content: str 
     assert files.verify().fault is not None
 
 
-def test_rows_behind_a_changed_row_are_kept_and_reported(tmp_path: Path) -> None:
+def test_rows_after_a_changed_row_are_kept_and_reported(tmp_path: Path) -> None:
     files = AuditFiles(tmp_path / "audit")
     files.append([encode({"event": event}) for event in "abc"], "2026-11")
     path = files.folder / "2026-11.jsonl"

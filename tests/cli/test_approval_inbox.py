@@ -147,7 +147,7 @@ def test_keys_that_arrive_together_answer_nothing(typed: str) -> None:
     assert not shown.done
 
 
-def test_keys_behind_a_typed_line_are_ignored() -> None:
+def test_keys_after_a_typed_line_are_ignored() -> None:
     shown = inbox(entry(1), entry(2))
     shown.press("d")
     assert shown.press("no\rja") == Answer("decline", "ap-1", comment="no")

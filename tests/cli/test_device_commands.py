@@ -104,7 +104,7 @@ def test_doctor_reports_a_faulty_policy(inventory: Path, tmp_path: Path, monkeyp
 
 @pytest.mark.usefixtures("inventory")
 @pytest.mark.parametrize(("program", "outcome"), [("true", "ok"), ("/missing/program", "FAIL")])
-def test_doctor_checks_notify_command_and_goes_on(monkeypatch: pytest.MonkeyPatch, program: str, outcome: str) -> None:
+def test_doctor_checks_notify_command_and_continues(monkeypatch: pytest.MonkeyPatch, program: str, outcome: str) -> None:
     monkeypatch.setenv("PTYCTL_APPROVALS", json.dumps({"notify_command": [program]}))
     result = ptyctl("doctor", "edg")
     steps = {line.split()[1]: line.split()[0] for line in result.out.splitlines()}

@@ -41,7 +41,7 @@ def test_create_prints_only_the_token_on_stdout_and_list_shows_the_rest(state: P
     assert text not in listed.out
 
 
-def test_created_token_lasts_thirty_days_unless_told_otherwise() -> None:
+def test_created_token_lasts_thirty_days_by_default() -> None:
     ptyctl("token", "create", "a")
     ptyctl("token", "create", "b", "--expires", "never")
     month, never = (row["expires_at"] for row in ptyctl("token", "list", "--json").json)

@@ -67,7 +67,7 @@ LINES = {
 
 @pytest.mark.parametrize(("first", "rest"), LINES.values(), ids=LINES)
 @pytest.mark.parametrize("shell", SHELLS, indirect=True)
-async def test_line_behind_a_forged_prompt_is_judged_with_the_lines_that_it_continues(
+async def test_line_after_a_forged_prompt_is_judged_with_the_lines_that_it_continues(
     shell: SessionHandle, tmp_path: Path, first: str, rest: str
 ) -> None:
     await write(shell, data=first)
@@ -77,7 +77,7 @@ async def test_line_behind_a_forged_prompt_is_judged_with_the_lines_that_it_cont
 
 
 @pytest.mark.parametrize("shell", SHELLS, indirect=True)
-async def test_exec_behind_a_forged_prompt_is_not_typed_into_an_incomplete_line(shell: SessionHandle, tmp_path: Path) -> None:
+async def test_exec_after_a_forged_prompt_is_not_typed_into_an_incomplete_line(shell: SessionHandle, tmp_path: Path) -> None:
     await write(shell, data="touch HALF \\\r")
     await forge(shell, tmp_path)
     with refused(ErrorCode.BUSY):  # the forged counter hides the marks that follow

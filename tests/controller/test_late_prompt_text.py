@@ -26,7 +26,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("command", "slow_prompt"), SHELLS.values(), ids=SHELLS)
-async def test_line_edited_with_cursor_keys_behind_a_late_prompt_is_readable(
+async def test_line_edited_with_cursor_keys_after_a_late_prompt_is_readable(
     open_session: Open, command: tuple[str, ...], slow_prompt: str
 ) -> None:
     require_program(command[0], command[0])
@@ -39,7 +39,7 @@ async def test_line_edited_with_cursor_keys_behind_a_late_prompt_is_readable(
 
 
 @pytest.mark.parametrize("program", ["bash", "zsh", "dash"])
-async def test_text_typed_behind_a_run_with_a_marker_follows_the_prompt(open_session: Open, program: str) -> None:
+async def test_text_typed_after_a_run_with_a_marker_follows_the_prompt(open_session: Open, program: str) -> None:
     """Such a run ends before the shell has shown its prompt."""
     words = [require_program(program, program), *{"bash": ["--norc"], "zsh": ["-f"]}.get(program, [])]
     prompt = "$(sleep 0.3)here> "

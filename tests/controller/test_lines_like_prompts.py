@@ -123,7 +123,7 @@ async def test_row_like_the_prompt_before_one_typed_ahead_hides_no_denied_comman
     assert names(tmp_path) == []
 
 
-async def test_edited_line_behind_a_prompt_of_two_rows_is_readable(shell: SessionHandle, tmp_path: Path) -> None:
+async def test_edited_line_after_a_prompt_of_two_rows_is_readable(shell: SessionHandle, tmp_path: Path) -> None:
     await execute(shell, cmd=f"PS1=$'first\\n{PROMPT}'", timeout_ms=PATIENCE_MS)
     for line in ("touch OTHER", "touch another"):
         await prompt_is_shown(shell)

@@ -218,7 +218,7 @@ REDRAWN = {
 
 @pytest.mark.parametrize("keys", [HALF, WRAPPED], ids=["in one row", "wrapped"])
 @pytest.mark.parametrize(("command", "first"), REDRAWN.values(), ids=REDRAWN)
-async def test_exec_in_an_unmarked_shell_clears_text_behind_any_prompt(
+async def test_exec_in_an_unmarked_shell_clears_text_after_any_prompt(
     open_session: Open, tmp_path: Path, command: tuple[str, ...], first: str, keys: str
 ) -> None:
     require_program(command[0], command[0])

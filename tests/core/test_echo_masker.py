@@ -54,7 +54,7 @@ def test_secret_that_is_not_echoed_changes_nothing(secret: bytes, answer: bytes,
 
 
 @given(secrets, st.lists(st.text("abé-> ", min_size=1).filter(str.strip), max_size=4), answers, places)
-def test_echo_behind_output_in_transit_is_masked(secret: bytes, lines: list[str], answer: bytes, places: list[int]) -> None:
+def test_echo_after_output_in_transit_is_masked(secret: bytes, lines: list[str], answer: bytes, places: list[int]) -> None:
     """The lines neither begin nor end with the secret."""
     transit = b"".join(b"|" + line.encode() + b"|\r\n" for line in lines) + b"> "
     masked = fed(expecting(secret), transit + secret + b"\r\n" + answer, places)
@@ -62,7 +62,7 @@ def test_echo_behind_output_in_transit_is_masked(secret: bytes, lines: list[str]
 
 
 @given(secrets, logs, answers, places, st.sampled_from([b"", b"Password: "]))
-def test_echo_behind_log_lines_that_begin_with_crlf_is_masked(
+def test_echo_after_log_lines_that_begin_with_crlf_is_masked(
     secret: bytes, log: bytes, answer: bytes, places: list[int], prompt: bytes
 ) -> None:
     masked = fed(expecting(secret), log + prompt + secret + b"\r\n" + answer, places)
@@ -70,7 +70,7 @@ def test_echo_behind_log_lines_that_begin_with_crlf_is_masked(
 
 
 @given(secrets, logs, st.text("abé-> ").map(str.encode), answers, places)
-def test_only_the_line_behind_log_lines_may_be_the_echo(
+def test_only_the_line_after_log_lines_may_be_the_echo(
     secret: bytes, log: bytes, line: bytes, answer: bytes, places: list[int]
 ) -> None:
     text = log + b"|" + line + b"|\r\n" + answer
@@ -78,7 +78,7 @@ def test_only_the_line_behind_log_lines_may_be_the_echo(
 
 
 @given(secrets, secrets, answers, places)
-def test_secret_typed_behind_one_that_is_not_echoed_is_masked(
+def test_secret_typed_after_one_that_is_not_echoed_is_masked(
     hidden: bytes, shown: bytes, answer: bytes, places: list[int]
 ) -> None:
     masked = fed(expecting(hidden, shown), b"\r\n" + shown + b"\r\n" + answer, places)
@@ -117,7 +117,7 @@ def test_echo_with_pauses_between_its_characters_is_held_back() -> None:
     assert masker.feed(b"\r\n", 4.5) == b"*****\r\n"
 
 
-def test_flush_masks_complete_echo_and_releases_begin_of_one() -> None:
+def test_flush_masks_complete_echo_and_releases_start_of_one() -> None:
     masker = expecting(b"zebra")
     assert masker.feed(b"$ zebra", 0.0) == b"$ "
     assert masker.flush() == b"*****"
@@ -127,7 +127,7 @@ def test_flush_masks_complete_echo_and_releases_begin_of_one() -> None:
     assert masker.feed(b"u\r\n", 0.1) == b"u\r\n"
 
 
-def test_hold_time_is_short_for_complete_echo_and_behind_text() -> None:
+def test_hold_time_is_short_for_complete_echo_and_after_text() -> None:
     masker = expecting(b"zebra")
     masker.feed(b"zeb", 0.0)
     assert masker.hold_s == 1.0

@@ -45,7 +45,7 @@ def test_prompt_or_line_mark_with_the_nonce_of_typed_marks_is_not_read(payload: 
     ],
     ids=lambda value: repr(value)[:60],
 )
-def test_line_mark_counts_once_and_directly_behind_the_prompt_that_announces_it(before: list[bytes], line: bytes) -> None:
+def test_line_mark_counts_once_and_directly_after_the_prompt_that_announces_it(before: list[bytes], line: bytes) -> None:
     reader = MarkReader("typed", "n")
     for mark in before:
         assert reader.read(b"7717;n;" + mark) is not None
@@ -55,7 +55,7 @@ def test_line_mark_counts_once_and_directly_behind_the_prompt_that_announces_it(
 
 
 @pytest.mark.parametrize("line_follows", [False, True])
-def test_line_mark_behind_a_restored_prompt_counts_if_that_announces_it(line_follows: bool) -> None:
+def test_line_mark_after_a_restored_prompt_counts_if_that_announces_it(line_follows: bool) -> None:
     reader = MarkReader.resume({"typed": 9, "n": 5}, line_follows=line_follows)
     assert reader.read(b"7717;typed;10;L") is None
     assert (reader.read(b"7717;n;6;L") is not None) is line_follows

@@ -10,7 +10,7 @@ import threading
 from ptyctl.daemon.stdio_runtime import _relay
 
 
-def test_calls_are_relayed_while_nobody_reads_the_replies() -> None:
+def test_calls_are_relayed_while_the_client_does_not_read_the_replies() -> None:
     link, daemon = socket.socketpair()
     daemon.settimeout(30)
     calls, send_calls = os.pipe()

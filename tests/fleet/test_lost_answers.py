@@ -461,7 +461,7 @@ def test_new_lease_does_not_take_a_handed_over_console_back() -> None:
     on_site(check)
 
 
-def test_claim_that_is_complete_after_the_begin_of_a_drain_is_released(tmp_path: Path) -> None:
+def test_claim_that_is_complete_after_the_start_of_a_drain_is_released(tmp_path: Path) -> None:
     async def check(site: Site) -> None:
         node = await site.node("a")
         ownership = SessionClaims(node.claims, node.directory)

@@ -86,7 +86,7 @@ async def check_run_ends_although_another_task_types(handle: SessionHandle, cmd:
     return reply.stdout + following.stdout
 
 
-async def test_run_on_frr_ends_although_another_task_types_behind_its_prompt(controller: LocalController, zebra: Zebra) -> None:
+async def test_run_on_frr_ends_although_another_task_types_after_its_prompt(controller: LocalController, zebra: Zebra) -> None:
     auth = {"password": zebra.password, "enable_secret": zebra.enable_password}
     fields = {"protocol": "telnet", "host": "127.0.0.1", "port": zebra.port, "platform": "frr", "auth": auth}
     async with await SessionHandle.open(controller, **fields) as handle:
@@ -95,7 +95,7 @@ async def test_run_on_frr_ends_although_another_task_types_behind_its_prompt(con
         assert stdout.count(f"hostname {zebra.hostname}\n") == 2
 
 
-async def test_run_on_the_switch_ends_although_another_task_types_behind_its_prompt(controller: LocalController) -> None:
+async def test_run_on_the_switch_ends_although_another_task_types_after_its_prompt(controller: LocalController) -> None:
     async with SimulatedSwitch(password="pw-of-admin", enable_secret="pw-of-enable") as switch:
         handle = await SessionHandle.open(
             controller,

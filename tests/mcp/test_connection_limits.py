@@ -48,7 +48,7 @@ async def test_connection_without_complete_header_is_closed(sent: bytes, monkeyp
         assert await answer(reader) == b""
 
 
-async def test_incomplete_header_behind_a_response_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_incomplete_header_after_a_response_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     async with http_server(StubController()) as url, AsyncExitStack() as closing:
         reader, writer = await connected(url, closing, REQUEST)
         assert await answer(reader) == b"404"

@@ -60,7 +60,7 @@ def test_default_pagers_reject_other_lines(line: str) -> None:
     ("line", "may_ask"),
     [("-- MORE --, next page:", False), ("--- more secrets: password: ", True), ("Repeat count [5]: ", True)],
 )
-def test_begin_of_pager_is_no_question_unless_it_asks(line: str, may_ask: bool) -> None:
+def test_start_of_pager_is_no_question_unless_it_asks(line: str, may_ask: bool) -> None:
     assert UNKNOWN_DEVICE.may_ask(line) is may_ask
 
 

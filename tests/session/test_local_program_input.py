@@ -174,7 +174,7 @@ async def shell_in(folder: Path, *, programs: str = "deny", unparsed: str = "all
 
 
 @pytest.mark.parametrize(("prompt", "is_canonical"), [("$ ", False), (None, False), (None, True)])
-async def test_key_behind_an_enter_that_the_shell_has_not_taken_is_judged_for_the_next_program(
+async def test_key_after_an_enter_that_the_shell_has_not_taken_is_judged_for_the_next_program(
     tmp_path: Path, prompt: str | None, is_canonical: bool
 ) -> None:
     shell = await shell_in(tmp_path, prompt=prompt)
@@ -195,7 +195,7 @@ async def test_keys_at_the_first_prompt_are_not_judged_for_a_program(tmp_path: P
     assert shell.sent == "y"
 
 
-async def test_line_behind_a_late_enter_of_several_lines_is_no_password(tmp_path: Path) -> None:
+async def test_line_after_a_late_enter_of_several_lines_is_no_password(tmp_path: Path) -> None:
     shell = await shell_in(tmp_path, programs="allow")
     terminal = shell.terminal
     sent: list[bytes] = []
@@ -219,7 +219,7 @@ async def test_line_behind_a_late_enter_of_several_lines_is_no_password(tmp_path
     assert shell.sent.endswith("rm x\r")
 
 
-async def test_line_behind_an_enter_that_ends_the_question_between_two_checks_is_no_password(
+async def test_line_after_an_enter_that_ends_the_question_between_two_checks_is_no_password(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """sudo takes the Enter and runs a command while the daemon asks the system, one fact after the other, who reads."""
@@ -256,7 +256,7 @@ async def test_line_for_a_program_that_still_works_waits_for_its_line_editor(tmp
     assert shell.sent == "sqlite3\rprint 'a\r'; $x 1\r"
 
 
-async def test_line_for_a_program_without_a_line_editor_is_judged_behind_the_line_before(tmp_path: Path) -> None:
+async def test_line_for_a_program_without_a_line_editor_is_judged_after_the_line_before(tmp_path: Path) -> None:
     shell = await shell_in(tmp_path, programs="allow")
     await write_to(shell.session, data="cat\n")
     shell.terminal.program, shell.terminal.is_canonical = (300, "cat"), True
@@ -392,7 +392,7 @@ async def test_answer_typed_at_once_that_is_not_known_is_unreadable(tmp_path: Pa
     assert (error.code, error.details["reason"]) == (ErrorCode.POLICY_DENIED, "unreadable")
 
 
-async def test_answer_typed_at_once_behind_other_lines_is_no_password(tmp_path: Path) -> None:
+async def test_answer_typed_at_once_after_other_lines_is_no_password(tmp_path: Path) -> None:
     shell = await shell_in(tmp_path)
     shell.terminal.ask_password()
     error = shell.type_now("hunter2\nrm x\n")

@@ -62,7 +62,7 @@ def test_mode_change_with_a_pause_at_any_cut_reads_the_whole_output(tmp_path: Pa
 
 
 @pytest.mark.parametrize("family", sorted(set(PAGER_STYLES) & set(PLATFORMS.names())))
-def test_pager_with_a_long_pause_behind_a_colon_is_no_question(tmp_path: Path, family: str) -> None:
+def test_pager_with_a_long_pause_after_a_colon_is_no_question(tmp_path: Path, family: str) -> None:
     style = PAGER_STYLES[family]
     pager = style.prompt
 
@@ -99,7 +99,7 @@ def test_look_alike_of_another_host_before_log_lines_gets_no_enter(tmp_path: Pat
         assert run_virtually(run(f"exec{number}", text)) == run_virtually(run_own(f"own{number}", text)) == b""
 
 
-def test_exec_with_a_short_pause_behind_the_prompt_within_a_line_returns_the_whole_line(tmp_path: Path) -> None:
+def test_exec_with_a_short_pause_after_the_prompt_within_a_line_returns_the_whole_line(tmp_path: Path) -> None:
     async def run() -> str:
         async with at_prompt(tmp_path, Device(b"text R1# ", SETTLE_S - 0.05, b"y\r\n" + PROMPT)) as session:
             return (await run_command(session, "show history")).stdout

@@ -79,7 +79,7 @@ def test_flood_of_log_lines_at_the_prompt_is_not_in_the_output(tmp_path: Path) -
     assert run_virtually(run()) == "one\n"
 
 
-def test_several_log_lines_behind_an_erased_prompt_are_not_in_the_output(tmp_path: Path) -> None:
+def test_several_log_lines_after_an_erased_prompt_are_not_in_the_output(tmp_path: Path) -> None:
     async def run() -> str:
         device = Device(b"one\r\n" + LOG + PROMPT + ERASED + LOG + PROMPT + ERASED + LOG * 2 + PROMPT)
         async with at_prompt(tmp_path, device) as session:

@@ -109,7 +109,7 @@ async def test_question_that_cannot_be_interrupted_gets_no_enter(connect: Connec
     assert channel.written == b"configure terminal\r\x03"
 
 
-async def test_log_lines_behind_prompt_do_not_stop_mode_change(connect: Connect) -> None:
+async def test_log_lines_after_prompt_do_not_stop_mode_change(connect: Connect) -> None:
     """A single Enter shows the prompt again."""
     channel = MemoryChannel()
     session = await device(connect, channel)

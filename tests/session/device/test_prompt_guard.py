@@ -206,7 +206,7 @@ def test_key_that_a_pager_read_causes_no_notice() -> None:
 
 @pytest.mark.parametrize("pauses_s", [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0)])
 @pytest.mark.parametrize("count", [1, 100])
-def test_exec_after_log_lines_hid_the_prompt_behind_a_users_line_runs(pauses_s: tuple[float, float], count: int) -> None:
+def test_exec_after_log_lines_hid_the_prompt_after_a_users_line_runs(pauses_s: tuple[float, float], count: int) -> None:
     async def run() -> None:
         device = OracleConsole()
         async with console(device) as session:
@@ -327,7 +327,7 @@ def test_text_typed_before_the_shell_shows_its_prompt_is_cleared(tmp_path: Path)
 
 
 @pytest.mark.parametrize("cut", [0, 1, 20])
-def test_text_of_unmarked_zsh_that_arrives_behind_its_prompt_is_cleared(tmp_path: Path, cut: int) -> None:
+def test_text_of_unmarked_zsh_that_arrives_after_its_prompt_is_cleared(tmp_path: Path, cut: int) -> None:
     """The output may be cut between the prompt and the text that the shell has put into the line."""
 
     async def run() -> None:

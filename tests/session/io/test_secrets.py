@@ -83,7 +83,7 @@ async def test_distinctive_secret_is_masked_everywhere_and_plain_word_in_echo_on
     assert files_containing(session.stream.folder, SECRET) == []
 
 
-async def test_output_that_resembles_begin_of_echo_is_released_after_short_wait(tmp_path: Path) -> None:
+async def test_output_that_resembles_start_of_echo_is_released_after_short_wait(tmp_path: Path) -> None:
     channel = MemoryChannel()
     session = await connect_session(tmp_path, channel)
     await write_to(session, data=SECRET, sensitive=True)

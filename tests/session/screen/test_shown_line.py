@@ -29,7 +29,7 @@ def screen(*rows: str, column: int | None = None, cols: int = 80) -> ScreenSnaps
         (("$ set -o vi", "(arg: 1) #reload"), "$ ", "set -o vi\nreload"),
     ],
 )
-def test_line_has_the_text_behind_the_prompt(rows: tuple[str, ...], prompt: str | None, expected: str) -> None:
+def test_line_has_the_text_after_the_prompt(rows: tuple[str, ...], prompt: str | None, expected: str) -> None:
     assert expected in shown_lines(screen(*rows), prompt)
 
 
@@ -101,7 +101,7 @@ def test_line_that_has_scrolled_sideways_is_not_read(rows: tuple[str, ...], colu
     assert shown_lines(screen(*rows, column=column, cols=20), prompt, top=1) == []
 
 
-def test_line_behind_text_that_was_typed_ahead_is_read_without_the_lines_above() -> None:
+def test_line_after_text_that_was_typed_ahead_is_read_without_the_lines_above() -> None:
     readings = shown_lines(screen("$ cat", "rel^[[F$ reload", cols=20), "$ ", top=1)
     assert "reload" in readings
     assert not any("cat" in reading for reading in readings)
