@@ -42,7 +42,7 @@ _INTERNAL = frozenset(
 )  # fmt: skip
 _KNOWN = SETTINGS | _OTHERS | _INTERNAL
 _SECRET = re.compile(r"env:(\w+)", re.ASCII)
-#: Similarity from which on a name is suggested, without the prefix (`difflib`).
+#: Minimum similarity of a suggested name, without the prefix (`difflib`).
 _CUTOFF = 0.65
 
 

@@ -93,7 +93,7 @@ def session_spec(destination: Destination) -> Spec:
 
 
 def _runs_program(request: SessionRequest) -> bool:
-    """Return whether an SSH server is asked for a program that is no shell and starts none."""
+    """Return whether a request runs a program over SSH that is not a shell and starts none."""
     if request.protocol != "ssh" or request.shell is not None or not request.command:
         return False
     command = request.command if isinstance(request.command, str) else shlex.join(request.command)

@@ -28,7 +28,7 @@ BUCKET_TTL_S: dict[str, float | None] = {
     SESSIONS: None,
     POLICY: None,
 }
-#: The bucket of earlier versions, in which each claim had its own life.
+#: The bucket of earlier versions, with a lifetime for each claim.
 OLD_CLAIMS = "consoles"
 
 #: How long the servers of a cluster may take until each knows a new bucket, and the interval of queries (seconds).

@@ -75,7 +75,7 @@ class ClaimDirectory:
         known = self._seen.get(key)
         if entry is not None and claim is not None:
             self._seen[key] = self._followed_by(known, claim, entry.revision)
-        elif entry is None and known is not None:  # deleted by hand: nobody has it
+        elif entry is None and known is not None:  # deleted by hand, so that no node has it
             known.claim = replace(known.claim, node="", lease_id="")
         for listener in self._listeners:
             listener(decode_key(key), claim, None if entry is None else entry.revision)

@@ -1,4 +1,4 @@
-"""The files of the audit log: months, locks, and what a killed process has left."""
+"""The files of the audit log: months, locks, and recovery after a killed process."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ async def _exec(fleet: Fleet, node: str) -> AsyncIterator[TimedCall]:
 
 
 async def _exec_run(plan: Plan) -> Result:
-    """Return what a forwarded exec takes longer than one in a session of the client's node."""
+    """Return the extra time of a forwarded exec, compared with an exec on the client's node."""
     async with _fleet() as fleet:
         both = await measure(
             [

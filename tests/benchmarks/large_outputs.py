@@ -92,7 +92,7 @@ def _memory_kb() -> int:
 
 @contextmanager
 def _sampled(sizes: list[float]) -> Iterator[None]:
-    """Add what this process's memory grows by meanwhile, sampled each millisecond."""
+    """Add the growth of this process's memory during the context, sampled each millisecond."""
     before, ended = _memory_kb(), threading.Event()
 
     def sample() -> None:

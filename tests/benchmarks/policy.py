@@ -57,7 +57,7 @@ async def _exec_run(policy: str, plan: Plan) -> Result:
 
 
 async def _keys_run(policy: str, plan: Plan) -> Result:
-    """Return what a key costs more with a policy as ours, in microseconds of processor time."""
+    """Return the extra cost of a key under a policy, in microseconds of processor time."""
     result = await measure([Candidate(OURS, lambda: _keys(policy)), Candidate(OFF, lambda: _keys(OFF))], plan)
     off = result.rounds[OFF]
     added = [ours - other for ours, other in zip(result.rounds[OURS], off, strict=True)]

@@ -73,7 +73,7 @@ async def watch_echo() -> AsyncIterator[TimedCall]:
 
 
 async def _echo_run(plan: Plan) -> Result:
-    """Return what a key to its echo takes longer through the stream than by a watch, as `attach` uses it."""
+    """Return the extra time from a key to its echo through the stream, compared with a watch as in `attach`."""
     result = in_milliseconds(await measure([Candidate(OURS, _stream_echo), Candidate(WATCH, watch_echo)], plan))
     watch = result.rounds[WATCH]
     return Result({OURS: [ours - other for ours, other in zip(result.rounds[OURS], watch, strict=True)], WATCH: watch})

@@ -129,7 +129,7 @@ async def _page_echo() -> AsyncIterator[TimedCall]:
 
 
 async def _key_run(plan: Plan) -> Result:
-    """Return what a key to its echo on the page's screen takes longer than by a watch, as `attach` uses it."""
+    """Return the extra time from a key to its echo on the page, compared with a watch as in `attach`."""
     result = in_milliseconds(await measure([Candidate(OURS, _page_echo), Candidate(WATCH, watch_echo)], plan))
     if OURS not in result.rounds:
         return result

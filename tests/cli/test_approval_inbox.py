@@ -1,4 +1,4 @@
-"""The inbox of `ptyctl approvals --watch`: what it shows, and what its keys answer."""
+"""The inbox of `ptyctl approvals --watch`: its display and its keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ptyctl exec` and `send`: exit codes, output, and what is typed."""
+"""`ptyctl exec` and `send`: exit codes, output and typed input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client of one console that records what its calls have returned, and checks that it still holds after a crash.
+"""A client of one console that records the results of its calls, and checks after a crash that they are still valid.
 
 The far end is a scripted device. Several clients share its records across servers and copies of a state directory.
 """
@@ -92,7 +92,7 @@ def devices(far_ends: dict[str, FarEnd]) -> Callable[[Destination], ScriptedDevi
 
 @dataclass
 class Acknowledged:
-    """What calls on a console have returned.
+    """Results of calls on a console.
 
     Attributes:
         session_id: its session; empty before the first open.
@@ -225,7 +225,7 @@ class ConsoleClient:
             seen.stored = len(seen.text)
 
     def begin_faults(self) -> None:
-        """The session's files may fail from now on."""
+        """Record that the session's files may fail from now on."""
         self.may_fail = self.seen.damaged = True
 
     async def recover(self) -> None:
@@ -246,11 +246,11 @@ class ConsoleClient:
         return await self.controller.session(SessionRequest.of({"action": "status", "session_id": self.seen.session_id}))
 
     def record(self) -> Record:
-        """Return what belongs to a copy of the files as they are now."""
+        """Return the results that a copy of the current files must contain."""
         return copy.deepcopy(self.seen), bytes(self.far_end.text)
 
     async def verify(self) -> None:
-        """Check that what calls returned holds in a server that has recovered the session."""
+        """Check that the results of calls are valid in a server that has recovered the session."""
         seen, text = self.seen, self.seen.text
         if not seen.session_id:
             return
@@ -270,7 +270,7 @@ class ConsoleClient:
         seen.sizes = [(config.cols or 0, config.rows or 0)]
 
     async def resume(self, *, run: bool = True) -> None:
-        """Check what a server has recovered, and that the console continues on it; `run` a command, which takes longest."""
+        """Check the recovered state, and that the console can be used; `run`: also run a command, the slowest check."""
         await self.verify()
         await self.open()
         await self.lock("next", force=True)

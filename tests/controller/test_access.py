@@ -1,4 +1,4 @@
-"""What a principal may do: by the operations of its role, by its devices, and with its own sessions."""
+"""The rights of a principal: operations of its role, its devices, and its own sessions."""
 
 from __future__ import annotations
 

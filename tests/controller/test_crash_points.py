@@ -1,4 +1,4 @@
-"""A server is killed at each step of a session's life: what calls had returned is there when the next server starts.
+"""A server is killed at each step of a session's life: the next server has the results of all calls that returned.
 
 The files are copied before each step that changes them, as a killed server leaves them, and recovered from each copy.
 """

@@ -1,4 +1,4 @@
-"""exec with `grep` and `from_cursor`: only the lines that match, and only what is new."""
+"""exec with `grep` and `from_cursor`: only matching lines, and only new output."""
 
 from __future__ import annotations
 

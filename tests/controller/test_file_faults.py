@@ -1,4 +1,4 @@
-"""Files that fail while a console is closed, or while a server recovers it: what calls returned holds after the next start."""
+"""Files that fail while a console is closed or recovered: results of calls are valid after the next start."""
 
 from __future__ import annotations
 

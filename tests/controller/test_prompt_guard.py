@@ -1,4 +1,4 @@
-"""The prompt guard on real shells: whatever a task left in the line, the next command runs alone."""
+"""The prompt guard on real shells: the next command runs alone, regardless of text in the line."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 class KillPoint:
-    """Copies the files before one operation of the event loop, with what belongs to the copy. Other threads wait meanwhile."""
+    """Copies the files, and the results that they must contain, before one operation. Other threads wait meanwhile."""
 
     def __init__(self, operation: int, crashes: CrashPoints[list[Record]]) -> None:
         self.crashes = crashes

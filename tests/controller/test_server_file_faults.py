@@ -1,4 +1,4 @@
-"""Files that all sessions share fail, one operation after the other: they have what was acknowledged, and the next change."""
+"""Each operation on files that all sessions share fails in turn: acknowledged changes, and the next change, are stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text that zsh puts into the next line (`print -z`, a line that was put aside): no command is typed behind it."""
+"""Text that zsh puts into the next line (`print -z`, push-line): no command is typed after it."""
 
 from __future__ import annotations
 

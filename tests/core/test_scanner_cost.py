@@ -1,4 +1,4 @@
-"""What examines each received byte in the event loop takes linear time, whatever the far end sends."""
+"""Code that examines each received byte in the event loop takes linear time for any output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A daemon that reports what it holds: `run` is its main function, `measure` asks it."""
+"""A daemon that reports its resources: `run` is its main function, `measure` queries it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REPORT = "measured.json"
 
 @dataclass(frozen=True)
 class Holdings:
-    """What a daemon holds.
+    """Resources of a daemon.
 
     Attributes:
         memory: resident memory in bytes.
@@ -41,7 +41,7 @@ def run() -> int:
 
 
 async def measure(runtime_dir: RuntimeDir) -> Holdings:
-    """Return what the running daemon holds."""
+    """Return the resources of the running daemon."""
     pid, report = daemon_pid(runtime_dir), runtime_dir.path / _REPORT
     assert pid is not None
     report.unlink(missing_ok=True)

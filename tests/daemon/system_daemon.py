@@ -37,7 +37,7 @@ Call = tuple[str, dict[str, Any]]
 
 
 def become(uid: int, gid: int, groups: Sequence[int]) -> None:
-    """Give the process's rights up for those of a user."""
+    """Drop the privileges of the process to those of a user."""
     os.setgroups(list(groups))
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)

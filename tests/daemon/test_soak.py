@@ -43,7 +43,7 @@ Act = Callable[["Client", SessionHandle], Awaitable[None]]
 
 @pytest.fixture
 def runtime_dir(runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch) -> RuntimeDir:
-    """A runtime directory whose daemon reports what it holds."""
+    """A runtime directory whose daemon reports its resources."""
     monkeypatch.setattr("ptyctl.daemon.connection._spawn", partial(ForkedDaemon, main=measured_daemon.run))
     return runtime_dir
 
@@ -144,7 +144,7 @@ ACTS: list[Act] = [run_command, flood, change_lock, share_console, abandon_wait,
 
 
 async def close_all(controller: RemoteController) -> None:
-    """Close all sessions, and remove what they have stored."""
+    """Close all sessions, and remove their transcripts."""
     listed = await controller.session(SessionRequest.of({"action": "list"}))
     for entry in listed.sessions or ():
         request = {"action": "close", "session_id": entry.session_id, "force": True}
@@ -158,7 +158,7 @@ def disk_bytes(folder: Path) -> int:
 
 
 async def settle(runtime_dir: RuntimeDir, before: Holdings | None) -> Holdings:
-    """Return what the daemon holds once that no longer changes, and is no more descriptors and tasks than before."""
+    """Return the daemon's resources once they are stable, with no more descriptors and tasks than before."""
     last: Holdings | None = None
     async with asyncio.timeout(PATIENCE_MS / 1000):
         while True:

@@ -1,4 +1,4 @@
-"""Text that a user has typed without its Enter when the daemon ends: the next one types and runs nothing behind it."""
+"""Half-typed text of a user when the daemon ends: the next daemon types and runs nothing after it."""
 
 from __future__ import annotations
 

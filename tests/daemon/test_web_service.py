@@ -40,7 +40,7 @@ ANY_PORT = "127.0.0.1:0"
 
 
 class Run(NamedTuple):
-    """What a command has printed, and its exit code."""
+    """The output and the exit code of a command."""
 
     stdout: str
     stderr: str

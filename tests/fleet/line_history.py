@@ -1,4 +1,4 @@
-"""Checks what clients and nodes have done to one console, from what the console has received and what the calls returned.
+"""Checks the history of one console, from its received input and the results of calls.
 
 A token is `<writer>.<number>`; a writer types each of its numbers once. Times are seconds of one clock.
 """
@@ -54,7 +54,7 @@ def find_faults(
     has_all_writes: bool = False,
     reconnects: bool = False,
 ) -> list[str]:
-    """Return what is wrong with a history.
+    """Return the faults of a history.
 
     Args:
         typed: the tokens in order of arrival.
@@ -72,7 +72,7 @@ def find_faults(
 
 
 def _overlaps(typed: Sequence[Typed]) -> list[str]:
-    """A connection types nothing after a later one has begun."""
+    """Return the faults of connections that type after a later connection has begun."""
     newest = -1
     faults = []
     for token, connection in typed:

@@ -1,4 +1,4 @@
-"""The process of a node in a test, which says why it has ended."""
+"""The process of a node in a test, which reports why it has ended."""
 
 from __future__ import annotations
 

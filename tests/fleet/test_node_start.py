@@ -54,7 +54,7 @@ class LateNode(FleetNode):
 
 
 async def follow_nothing(*args: object) -> None:
-    """Follow a bucket of which the servers report nothing."""
+    """Follow a bucket without reports of the servers."""
     await asyncio.Event().wait()
 
 

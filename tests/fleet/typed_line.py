@@ -1,4 +1,4 @@
-"""A console that records who has typed what, and nodes in separate processes that type on it."""
+"""A console that records the writer of each input, and nodes in separate processes that type on it."""
 
 from __future__ import annotations
 

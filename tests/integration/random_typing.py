@@ -79,7 +79,7 @@ class Typist:
     entered: list[tuple[str, ...]] = field(default_factory=list)
 
     def reset(self) -> None:
-        """The line is empty: a command of another task has run."""
+        """Reset the line, which is empty after a command of another task."""
         self.line = Line()
 
     def lose(self) -> None:

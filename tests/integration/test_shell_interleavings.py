@@ -181,7 +181,7 @@ class Interleaving:
         assert asked - recorded == Counter(), f"not executed: {asked - recorded}\n{self.report()}"
 
     def report(self) -> str:
-        """What the tasks did last."""
+        """Return the last actions of the tasks."""
         return "\n".join(self.log[-30:]).replace("long " * 20, "long... ")
 
 

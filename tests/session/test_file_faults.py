@@ -52,7 +52,7 @@ def answer(data: bytes) -> bytes:
 
 @dataclass
 class Acknowledged:
-    """What calls have returned.
+    """Results of calls.
 
     Attributes:
         fence: the largest fence.

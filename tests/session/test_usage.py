@@ -1,4 +1,4 @@
-"""What is in use of a session's limits."""
+"""Use of a session's limits."""
 
 from __future__ import annotations
 

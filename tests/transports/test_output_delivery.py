@@ -53,7 +53,7 @@ class SlowReceiver(Receiver):
 
 
 class Line:
-    """A delivery, its receiver, and what it has called."""
+    """A delivery, its receiver, and a record of its calls."""
 
     def __init__(self, receiver: SlowReceiver) -> None:
         self.receiver = receiver

@@ -173,7 +173,7 @@ class DevicePrompts:
         self._found: MatchRange | None = None
 
     def is_long(self) -> bool:
-        """Return whether so many blocks ended after the cursor, and are to be examined, that it would stall the event loop."""
+        """Return whether the number of blocks to be examined after the cursor would stall the event loop."""
         blocks = self._session.blocks
         at = blocks.rows - _LOOP_ROWS
         if at <= self._first_row():

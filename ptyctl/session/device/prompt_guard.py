@@ -265,7 +265,7 @@ class PromptGuard:
         if not await self.shell_has_read(marked):
             raise self.refusal("no_prompt" if typed.empty else "half_typed")
         entered_by, has_marks = typed.entered_by, marked()
-        if has_marks:  # for the line editor, which shows what it has read
+        if has_marks:  # for the line editor, which shows the keys that it has read
             await self._wait_until(
                 lambda: BRACKETED_PASTE in stream.terminal_modes and bool(terminal.last_line()), SETTLE_S, ANSWER_S
             )
@@ -293,7 +293,7 @@ class PromptGuard:
         ):
             typed.clear()
             return
-        reads_keys = typed.keys or typed.pasting or typed.incomplete  # zsh shows a paste at its end
+        reads_keys = typed.keys or typed.pasting or typed.incomplete  # zsh shows a paste when it is complete
         if returned and not reads_keys and typed.raw <= stream.shell_returned_raw and learned is not None and line == learned:
             typed.clear()  # a program read the keys, and the shell is back at its prompt
             return

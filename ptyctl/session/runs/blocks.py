@@ -41,7 +41,7 @@ class Blocks:
         self._stream = stream
         self._file = AppendFile(folder / "blocks.jsonl", max_bytes)
         self._blocks, self._rows = stored.blocks, stored.rows
-        #: The ids of the blocks that are objects or rows, not the bytes of rows; and of those whose command was typed.
+        #: The ids of the blocks that are stored as objects or rows instead of bytes, and of the blocks whose command was typed.
         self._recent, self._typed = deque(stored.unfinished), stored.typed()
         self._last_seq = stored.last_seq
         self._held: dict[str, Block] = {}

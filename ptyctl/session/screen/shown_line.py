@@ -10,7 +10,7 @@ from ptyctl.core.screen import ScreenModel, ScreenSnapshot
 from ptyctl.policy.pending_line import COMMENT
 from ptyctl.session.io.prompt import without_right_prompt
 
-#: Largest cost (in cells of about 10 ns) of finding the line's first row, and the largest screen on which it is looked for.
+#: Largest cost (in cells of about 10 ns) of finding the line's first row, and the largest screen for that search.
 MAX_COST = 1 << 19
 MAX_SCREEN_CELLS = 1 << 17
 #: The most rows above the cursor that may belong to the line.
@@ -126,7 +126,7 @@ def _first_row(screen: ScreenSnapshot, row: int, prompt: str | None) -> int | No
 
 
 def _has_scrolled(screen: ScreenSnapshot, first: int) -> bool:
-    """Return whether a line editor perhaps shows only a part of the line, in one row: `<` and `>` stand for the rest."""
+    """Return whether a line editor perhaps shows only a part of the line, in one row: `<` and `>` mark hidden parts."""
     row = screen.cursor[0]
     ends = [each for each in screen.rows[first : _last_row(screen, row) + 1] if each.endswith(">")]
     is_cut = any(len(each) >= screen.cols - 1 or not each.isascii() for each in ends)  # characters may be two columns wide
@@ -134,7 +134,7 @@ def _has_scrolled(screen: ScreenSnapshot, first: int) -> bool:
 
 
 def _has_scrolled_on_device(screen: ScreenSnapshot, prompt: str | None, first: int) -> bool:
-    """Return whether a device perhaps shows only a part of the line: `$` stands for the rest (Cisco IOS)."""
+    """Return whether a device perhaps shows only a part of the line: `$` marks the hidden part (Cisco IOS)."""
     texts = _without_prompt(screen.rows[first], prompt)
     return any(text.startswith("$") for text in texts) or screen.rows[screen.cursor[0]].startswith("$")
 

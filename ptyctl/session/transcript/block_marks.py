@@ -23,7 +23,7 @@ from .raw_log import RawLog
 ECHO_BYTES = 1 << 20
 #: output.raw is read in pieces of this size.
 _PIECE_BYTES = 1 << 20
-#: The longest mark of which a part may be in the piece before.
+#: The longest mark that may begin in the previous piece.
 _MARK_BYTES = 16 * 1024
 #: Rows of the timeline that are searched backwards for a stored state of the normaliser.
 _ROWS = 256

@@ -1,4 +1,4 @@
-"""A command that a simulated switch refuses: its block has the error line, and searches for what failed find it."""
+"""A command that a simulated switch refuses: its block has the error line, and searches for failures find it."""
 
 from __future__ import annotations
 

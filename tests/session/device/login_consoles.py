@@ -14,7 +14,7 @@ CR, CTRL_C, CTRL_U = "\r", "\x03", "\x15"
 
 
 class LeftOverTouched(AssertionError):
-    """The dialogue ran or confirmed something that a previous user had left."""
+    """The dialogue executed or confirmed the input of a previous user."""
 
 
 def asleep(text: str) -> MakesStage:

@@ -1,4 +1,4 @@
-"""`PromptGuard` on a scripted console: what is in the line before a run is cleared and reported, or the run is refused."""
+"""`PromptGuard` on a scripted console: text in the line is cleared and reported before a run, or the run is refused."""
 
 from __future__ import annotations
 

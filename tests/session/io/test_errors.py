@@ -1,4 +1,4 @@
-"""Translation of errors of the operating system and of channels into those of callers."""
+"""Translation of errors of the operating system and of channels to API errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shortened output: what the gap line omits is exactly what can be read at its cursor."""
+"""Shortened output: the omitted part can be read exactly from the cursor in the gap line."""
 
 from __future__ import annotations
 
