@@ -264,7 +264,7 @@ def is_privileged_program(pid: int) -> bool:
         return False
     try:
         executable = Path(f"/proc/{pid}/exe").stat()
-    except PermissionError:  # the kernel hides the program of another user, who got the privileges by running it
+    except PermissionError:  # the kernel hides the program of a process with the privileges of another user
         return os.geteuid() != 0 and _effective_user(_parent(pid)) not in (0, None)
     except OSError:
         return False

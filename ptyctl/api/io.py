@@ -26,7 +26,7 @@ _ACTIONS = {
     "write": f"{_ADDRESS} data key sensitive repeat_ms approval_id return_pending {_WAIT}",
     "read": f"{_ADDRESS} cursor max_lines {_WAIT}",
 }
-#: What a mode returns, and the fields that it excludes.
+#: Content that each mode returns, and the fields that it excludes.
 _EXCLUDED = {
     "tail": ("is a snapshot", ("cursor", "data", "key", "until_regex", "until_any", "include_match", "until_idle_ms")),
     "screen": ("shows the present screen", ("cursor", "max_bytes", "include_match", "encoding")),

@@ -57,7 +57,7 @@ VariableName = Annotated[str, AfterValidator(_check_variable_name)]
 Id = Annotated[str, Field(min_length=1, max_length=256)]
 #: Largest part of an output in one reply.
 MAX_REPLY_BYTES = 4 * 1024 * 1024
-#: Size at which a reply with a list ends. Many small values take several times as long to encode as one text of that size.
+#: Size at which a reply with a list ends. Encoding many small values takes several times as long as one text.
 MAX_LIST_BYTES = 1024 * 1024
 #: Longest list of patterns in a request.
 MAX_PATTERNS = 20
@@ -164,7 +164,7 @@ def check_fields(request: BaseModel, action: str, required: str, optional: str) 
         raise ValueError(f'action "{action}" takes no {", ".join(surplus)}')
 
 
-#: Pydantic's messages that use terms of Python, in those of JSON.
+#: Messages of pydantic that use Python terms, reworded in JSON terms.
 _JSON_MESSAGES = {
     "string_unicode": _NOT_ENCODABLE,
     "dict_type": "Input should be an object",

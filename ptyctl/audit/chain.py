@@ -15,7 +15,7 @@ from pydantic_core import from_json, to_json
 
 #: The `prev` of the first row.
 FIRST = "0" * 64
-#: The event of a row after rows that did not fit the recorded head, or whose head was missing.
+#: The event that is recorded after rows which do not match the recorded head, or after a missing head.
 BROKEN = "chain_broken"
 
 

@@ -30,7 +30,7 @@ from .errors import format_error
 
 #: How long one call waits for changes (ms), and the pause before the next attempt without a daemon (seconds).
 _WATCH_MS, _RETRY_S = 30_000, 1.0
-#: Ended requests that stay in the list.
+#: Number of ended requests that remain listed.
 _MAX_ENDED = 50
 _KEYS = re.compile(r"\x1b\[[0-9;]*[A-Za-z~]|\x1bO[A-Za-z]|.", re.DOTALL)
 _NAMES = {
@@ -409,7 +409,7 @@ async def run() -> None:
     async with await RemoteController.connect(reconnect=True) as controller:
         terminal = LocalTerminal()
         with terminal:
-            termios.tcflush(0, termios.TCIFLUSH)  # what was typed before the first request was shown answers none
+            termios.tcflush(0, termios.TCIFLUSH)  # input from before the first request was shown answers none
             program = _Program(controller, terminal)
             with terminal_signals(on_end=program.quit, on_resize=program.redraw, on_continue=program.resume):
                 await program.run()

@@ -25,7 +25,7 @@ _ADDRESS = re.compile(
     r"(?:(?P<user>[^@]+)@)?(?:\[(?P<v6>[^\]@]+)\](?::(?P<v6_port>\d+))?|(?P<bare_v6>[0-9a-fA-F:.]*:[0-9a-fA-F:.]*:[0-9a-fA-F:.]*)"
     r"|(?P<host>[^:@\[\]]+)(?::(?P<port>\d+))?)"
 )
-#: Columns and rows where stdout is no terminal.
+#: Columns and rows if stdout is not a terminal.
 _DEFAULT_SIZE = 120, 40
 
 _Cols = Annotated[int | None, typer.Option(min=1, max=65535, help="Columns; default: those of this terminal, or 120.")]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _INVISIBLE = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 #: C0 and C1 control characters (ECMA-48) except BS, HT and LF.
 _CONTROLS = re.compile(rf"[\x00-\x07\x0b-\x1f\x7f-\x9f{_INVISIBLE}]")
-#: Those that JSON does not escape.
+#: Control characters that JSON does not escape.
 _JSON_CONTROLS = re.compile(rf"[\x7f-\x9f{_INVISIBLE}]")
 _MAX_CELL_LENGTH = 200
 

@@ -13,7 +13,7 @@ from ptyctl.core.screen import ScreenModel
 from ptyctl.core.session_export import Recording
 from ptyctl.daemon.errors import EXIT_INTERRUPTED
 
-#: Undoes what the recording may have set: soft reset (DECSTR), margins, attributes, mouse, focus and paste modes, cursor.
+#: Resets state that a recording may have set: soft reset (DECSTR), margins, attributes, mouse, focus and paste modes, cursor.
 _RESET = b"\x1b[!p\x1b[r\x1b[m\x1b[?1000;1002;1003;1004;1005;1006;1015;2004;1l\x1b[?25h"
 _LEAVE_ALTERNATE_SCREEN = b"\x1b[?1049l"
 #: Moves to a new line at the bottom: this terminal can have more rows than the recording.

@@ -34,7 +34,7 @@ MAX_FILE_BYTES = 16 * 1024 * 1024
 #: How long a notify command may run (seconds), and the number of them at the same time and waiting.
 NOTIFY_S = 30.0
 _MAX_RUNNING, _MAX_NOTIFICATIONS = 4, 100
-#: Variables that a notify command gets: what it needs to find programs, the user's files and desktop.
+#: Variables of the environment of a notify command: they locate programs, the user's files and the desktop.
 _VARIABLES = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR",
     "DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS",

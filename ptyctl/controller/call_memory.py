@@ -125,7 +125,7 @@ def was_refused(error: BaseException) -> bool:
     """Return whether a call certainly had no effect, and may have one later."""
     details, code = getattr(error, "details", {}), getattr(error, "code", None)
     if code is ErrorCode.REMOTE_CLOSED:
-        return "block_id" not in details  # the far end was gone before the command began
+        return "block_id" not in details  # the connection was lost before the command began
     if code is ErrorCode.LOCK_LOST:
         return "block_id" not in details and not details.get("bytes_written")
     return details.get("delivery") == "not_sent" or code in REFUSALS

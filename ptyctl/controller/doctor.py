@@ -33,7 +33,7 @@ from .hidden_routes import HINT, Sees, hides_route
 from .policies import PolicyStore
 from .settings import Settings
 
-#: How long to wait for a prompt after the login, or where there is no login.
+#: How long to wait for a prompt after the login, or without a login (seconds).
 PROMPT_TIMEOUT_S = 10.0
 
 CheckName = Literal[
@@ -51,7 +51,7 @@ CheckName = Literal[
     "paging",
 ]
 
-#: The checks whose errors may name another host that the device is reached through.
+#: The checks whose errors may name a jump host or console server of the device.
 _ROUTE_CHECKS = ("credentials", "network", "connection")
 
 

@@ -15,7 +15,7 @@ from transports.ssh.endpoint import resolve
 #: Whether the caller may see a device or host with one of these names; without a name, whether it may see all of them.
 Sees = Callable[..., bool]
 
-#: Errors before a connection is tried, and those of an open session. Their messages name no host on the way.
+#: Errors before a connection attempt, and errors of an open session. Their messages name no host of the route.
 _NOT_OF_THE_ROUTE = frozenset({ErrorCode.BUSY, ErrorCode.FORBIDDEN, ErrorCode.LIMIT_EXCEEDED, ErrorCode.LOCKED})
 
 

@@ -94,7 +94,7 @@ def _texts(request: SessionRequest) -> Iterator[str]:
     for name, value in env.items():
         if (text := text_run_from(name, value)) and text.strip():
             yield text
-    # A shell runs the text of a variable whose name is no name in it as a function, as that of BASH_ENV.
+    # The text of a variable whose name is not a valid shell name may be run as a function, like that of BASH_ENV.
     changing = {name if name.isidentifier() else "BASH_ENV": value for name, value in env.items() if changes_programs(name)}
     assigned = [f"{name}={shlex.quote(value)}" for name, value in changing.items()]
     command = request.command or ()

@@ -70,7 +70,7 @@ class PolicyStore:
         self._policy: Policy | None = None
         self._last_requests: deque[DecisionRequest] = deque(maxlen=_LAST_REQUESTS)
         self._versions: Mapping[Path, _Version] = {}
-        #: Name and SHA-256 of what is in force: of the policy file and those that it extends, presets left out, or of a preset.
+        #: Name and SHA-256 of the policy in force: of its file and the files that it extends (without presets), or of a preset.
         self.name, self.sha256 = self._find(), ""
         self._fault: PtyctlError | None = None
         with suppress(PtyctlError):

@@ -16,7 +16,7 @@ from ptyctl.core.states import SessionState
 from ptyctl.session.clients import Client, current_client
 from ptyctl.session.session import Session
 
-#: How many sessions that are only history stay in memory. Older ones are restored from disk on demand.
+#: Number of read-only sessions of earlier processes in memory. Older ones are restored from disk on demand.
 MAX_HISTORY = 200
 #: How long a call waits for an attempt to connect a session. The attempt continues after it.
 OPEN_WAIT_S = MAX_WAIT_MS / 1000

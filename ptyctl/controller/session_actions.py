@@ -216,7 +216,7 @@ class SessionActions:
         request, old, is_dead = destination.request, session.spec, session.state in ("eof", "lost", "reconnecting")
         is_same_address = (old.protocol, old.host, old.port) == (spec.protocol, spec.host, spec.port)
         _check_name(session, spec)
-        # the inventory may have another address for the same device by now
+        # the inventory may have a new address for the device
         has_moved = old.device is not None and (old.device, old.protocol) == (spec.device, spec.protocol)
         if not (is_same_address or (is_dead and has_moved)):
             raise invalid(

@@ -17,7 +17,7 @@ INCOMPLETE_HOLD_S = 1.0
 HOLD_S = 0.2
 #: Largest size of a line without text.
 _LINE_BYTES = 4096
-#: What a line may contain besides text: controls, blanks, and the masks that some programs show for a secret.
+#: Content of a line without text: controls, blanks, and the masks that some programs show for a secret.
 _NO_TEXT = compile_bytes(rf"(?>{SEQUENCE}|[\x00-\x1a\x1c-\x20*\x7f])*+")
 #: The byte after an echo: at the cursor, where more may be typed in the line; and after other text, where only Enter follows.
 _NO_WORD = re.compile(rb"[^0-9A-Za-z_.-]")

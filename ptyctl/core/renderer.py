@@ -47,7 +47,7 @@ _PARTIAL = re.compile(PARTIAL_SEQUENCE)
 #: The bodies of sequences by their introducer; those not listed are escape sequences.
 _BODIES = {"[": re.compile(CSI_BODY), "]": re.compile(OSC_BODY), **dict.fromkeys("PX^_", re.compile(STRING_BODY))}
 _ESCAPE_BODY = re.compile(ESCAPE_BODY)
-#: Longest line that is examined for a prompt or as a log line, with what a line editor paints on it.
+#: Longest line that is examined for a prompt or as a log line, with the redraws of a line editor (bytes).
 EXAMINED_LINE_BYTES = 4096
 _TOKEN = re.compile(
     rf"(?P<text>[^\x08-\x0f\x1b{_RESIZE}]+)|{_RESIZE}"  # with controls that do nothing
@@ -257,7 +257,7 @@ class UnboundedScreen:
 
     def _row_count(self, y: int) -> int:
         """Return the number of rows that a line takes."""
-        if len(self._lines[y]) <= self.width // _TAB_WIDTH:  # one row, whatever the characters are
+        if len(self._lines[y]) <= self.width // _TAB_WIDTH:  # one row for any characters
             return 1
         return (len(self._cells_of_line(y)) - 1) // self.width + 1
 

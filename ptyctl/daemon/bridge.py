@@ -34,7 +34,7 @@ from .runtime_dir import RuntimeDir
 
 _LOG = logging.getLogger(__name__)
 
-#: The calls of clients: those that sessions need. A bridge admits no answers to approval requests and no administration.
+#: The permitted calls of clients: calls on sessions, without answers to approval requests and administration.
 ALLOWED_METHODS = frozenset(METHODS) - {APPROVALS, AUDIT, GC, NOTIFY, POLICY}
 #: How long a client may take for the handshake (seconds).
 PROOF_TIMEOUT_S = 5.0
@@ -52,7 +52,7 @@ DAEMON_TIMEOUT_S = 2.5
 _REFUSAL_S = 1.0
 #: Pause after a connection that could not be accepted (seconds).
 _ACCEPT_RETRY_S = 1.0
-#: Addresses whose failures are remembered.
+#: Number of addresses whose failures are remembered.
 _MAX_ADDRESSES = 1024
 _PIECE_BYTES = 64 * 1024
 

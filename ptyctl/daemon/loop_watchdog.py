@@ -13,7 +13,7 @@ from types import FrameType
 
 #: An iteration of the loop that takes longer is a stall (seconds).
 STALL_S = 0.1
-#: Number of calls in the log line, innermost first. Those of the loop itself are left out.
+#: Number of calls in the log line, innermost first, without calls of the loop itself.
 _CALLS = 4
 _LOOP_PACKAGES = ("asyncio", "selectors")
 _LOG = logging.getLogger(__name__)

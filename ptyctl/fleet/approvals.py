@@ -21,7 +21,7 @@ Ask = Callable[[str, ApprovalsRequest], Awaitable[ApprovalsReply]]
 
 #: How long the other nodes may take to answer a list, or the start of a watch (seconds).
 _ANSWER_S = 3.0
-#: Number of watches whose cursors are kept.
+#: Number of watches with stored cursors.
 _MAX_CURSORS = 256
 
 

@@ -14,7 +14,7 @@ from .lease_directory import LeaseDirectory
 
 _LOG = logging.getLogger(__name__)
 
-#: How long a far end may keep the connection of an owner that is gone: TCP keepalives find that after two hours by default
+#: How long a far end may keep the connection of a dead owner: TCP keepalives detect it after two hours by default
 #: (seconds).
 _HELD_S = 7200.0
 

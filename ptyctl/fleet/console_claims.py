@@ -232,7 +232,7 @@ class ConsoleClaims:
         key = encode_key(device_id)
         while True:
             lease = await self._lease.in_force()
-            entry = await self._bucket.get(key)  # before the lease that it names: an absent lease stays absent
+            entry = await self._bucket.get(key)  # before the lease that it names, because an absent lease remains absent
             before = None if entry is None else self._decoded(key, entry)
             wait = await self._wait_after(device_id, before)
             claim = self._new_claim(device_id, session_id, before, lease)

@@ -48,7 +48,7 @@ from .sites import MAX_NAMED_NODES, FleetNodes, FleetSessions, qualified, see_no
 
 R = TypeVar("R", bound=Reply)
 
-#: Errors of an open whose far end did not answer, or not as a console does.
+#: Errors of an open whose far end did not answer as a console.
 _NO_LINE = (ErrorCode.CONNECT_FAILED, ErrorCode.CONNECT_TIMEOUT, ErrorCode.REMOTE_CLOSED)
 _REPEAT = "repeat the call"
 _HELD = (

@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 #: Fields of a session's row that change all the time; a change of these alone is not published.
 _VOLATILE = {"last_activity_at", "bytes_received", "bytes_sent", "spool_size", "disk_bytes", "lock_expires_at"}
 _MAX_LEARNED = 1024
-#: What differs in the row of a session that has ended.
+#: Fields with fixed values in the row of an ended session.
 _CLOSED: dict[str, Any] = {
     "state": "closed", "mode": None, "lock_holder": None, "lock_principal": None, "lock_expires_at": None, "observers": 0,
 }  # fmt: skip

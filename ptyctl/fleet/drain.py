@@ -126,7 +126,7 @@ class Drain:
             return []
         try:
             placement = (await self._placements()).get(device)
-        except PtyctlError as error:  # the inventory is faulty by now
+        except PtyctlError as error:  # the inventory has become faulty
             _LOG.warning("a console cannot be handed over", extra={"device": device, "why": error.message})
             return []
         if placement is None:

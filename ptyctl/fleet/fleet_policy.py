@@ -160,7 +160,7 @@ class FleetPolicy:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # of a node that has not kept anything yet
         replace_file(file, policy.text)
         replace_file(self._folder / SIGNED_FILE, signed)
-        # Last: what could not be stored is received again.
+        # Last, because a policy that could not be stored is received again.
         self.number, self._text = policy.number, policy.text
 
 

@@ -10,7 +10,7 @@ from .boot_clock import boot_time
 from .buckets import Bucket, Entry, encode_key
 from .node_lease import HeldLease, LeaseTimes, Renewal, decode_renewal
 
-#: Number of leases whose last renewals are kept; those that are renewed are the newest.
+#: Number of leases whose last renewals are kept, the most recently renewed ones.
 _MAX_SEEN = 4096
 
 

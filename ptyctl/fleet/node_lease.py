@@ -21,7 +21,7 @@ _LOG = logging.getLogger(__name__)
 
 #: Interval at which a node renews its lease (seconds).
 RENEW_S = 5.0
-#: A node types nothing in the last part of its lease's life, and a new owner waits as long before it connects (seconds).
+#: Time before the expiry of its lease in which a node types nothing, and that a new owner waits before it connects (seconds).
 MARGIN_S = 3.0
 #: Delay before a renewal that NATS did not answer is tried again (seconds).
 _RETRY_S = 0.5
@@ -143,7 +143,7 @@ class NodeLease:
         self._bucket = bucket
         #: The name of this node.
         self.node = node
-        #: Of this lease, and of those of the other nodes.
+        #: Times of this lease and of the leases of other nodes.
         self.times = times or LeaseTimes()
         self._now = now
         self._key = encode_key(node)

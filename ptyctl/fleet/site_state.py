@@ -128,7 +128,7 @@ async def forget_node(credentials: Credentials, node: str) -> int:
         PtyctlError: INVALID_ARGUMENT without the administrator's file, or if the node is up or has no rows; CONNECT_FAILED,
             AUTH_FAILED, IO_ERROR.
     """
-    if credentials.role != "admin":  # the servers do not answer what a key may not do
+    if credentials.role != "admin":  # the servers do not answer requests that a key does not permit
         raise invalid("only the administrator removes a node's sessions", hint="use the file admin.toml")
     client = await connect(credentials, wait_s=_CONNECT_S)
     try:

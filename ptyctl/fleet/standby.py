@@ -24,7 +24,7 @@ CHECK_S, INVENTORY_S = 0.5, 5.0
 STEP_S = 2.0
 #: How long after a failed attempt the next one follows; how long a new owner must last until the console has one (seconds).
 RETRY_S, SETTLED_S = 5.0, 5.0
-#: Number of consoles that are connected at once: those of a dead node are free at the same moment.
+#: Number of consoles that are connected concurrently: all consoles of a dead node become free at the same time.
 MAX_ATTEMPTS = 100
 
 #: Errors that may pass although they are not retryable: another owner was faster, or the line was lost during the login.

@@ -32,9 +32,9 @@ UNREAD_TIMEOUT_S = 30.0
 CLOSE_TIMEOUT_S = 10.0
 #: Fragments of a WebSocket message, which may be empty.
 MAX_FRAGMENTS = 1024
-#: Key in the state of a request, whose value is of its connection: the names of tokens and the logins that were used on it.
+#: Key in the state of a request: the names of tokens and logins that were used on its connection.
 SEEN = "ptyctl.tokens"
-#: Key in the state of a request, whose value closes its connection at once.
+#: Key in the state of a request: a function that closes its connection at once.
 _ABORT = "ptyctl.abort"
 
 

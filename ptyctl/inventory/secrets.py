@@ -189,7 +189,7 @@ def _first_line(raw: bytes) -> SecretStr:
 def _read_file(path: Path) -> bytes:
     try:
         with open(path, "rb", opener=_open_nonblocking) as file:
-            # The open file is checked, since the path may lead to another file by now.
+            # The open file is checked, because the path may lead to another file meanwhile.
             _check_file(os.fstat(file.fileno()), path)
             return file.read(MAX_BYTES)
     except (OSError, ValueError) as error:

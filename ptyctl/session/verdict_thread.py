@@ -23,7 +23,7 @@ LONG_TEXT = 512
 #: How long a text waits for the thread, and then for its verdict (seconds).
 TURN_WAIT_S = 25.0
 VERDICT_WAIT_S = 25.0
-#: Processor time after which the verdict on many lines is given up (seconds).
+#: Limit of the processor time of a verdict on many lines (seconds).
 VERDICT_S = 5.0
 
 Result = TypeVar("Result")

@@ -27,10 +27,10 @@ from typing import Any, Literal, NamedTuple, get_args
 from ptyctl.core import json_lines
 
 PROTOCOL = "ptyctl-terminal"
-#: Names of what a runtime of this version can do.
+#: Names of the capabilities of a runtime of this version.
 REMEMBERS_CALLS = "repeat"
 CAPABILITIES = ("rpc", "resume", REMEMBERS_CALLS)
-#: Longest message, with its newline: what a side reads of a peer before its proof.
+#: Longest message, with its newline, that a side reads before the proof of the peer (bytes).
 MAX_MESSAGE_BYTES = 4096
 #: Shortest token: with fewer random characters, a proof could be used to guess the token.
 MIN_TOKEN_CHARACTERS = 32

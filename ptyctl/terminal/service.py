@@ -37,7 +37,7 @@ _LOG = logging.getLogger(__name__)
 _HEADLESS_LIFE_MS = 600_000
 #: Limit of the output in one response: the contract has no other way to read the omitted middle.
 _MAX_OUTPUT_BYTES = 1024 * 1024
-#: Reads whose ends are remembered, and terminals that were closed.
+#: Number of remembered positions of reads, and of remembered closed terminals.
 _MAX_KEPT = 1024
 #: Errors for a session that has ended.
 _GONE = (ErrorCode.ALREADY_CLOSED, ErrorCode.NOT_FOUND, ErrorCode.REMOTE_CLOSED)

@@ -15,7 +15,7 @@ from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, R
 from .security import nonce_of
 
 _FOLDER = Path(__file__).parent
-#: What a file may be, by its suffix. Other files are not sent.
+#: Media types of the files that are sent, by suffix.
 _TYPES = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",

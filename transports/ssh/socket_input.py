@@ -15,7 +15,7 @@ import asyncssh
 READ_BYTES = 16 * 1024
 #: Largest packet that is requested in a channel through a jump host: its content is read in one turn too.
 TUNNEL_PACKET_BYTES = 8 * 1024
-#: Bytes that are read after a reset at most. The receive window of a channel limits what a server can have sent.
+#: Maximum size of the data that is read after a reset. The receive window of a channel bounds it.
 _REMAINING_BYTES = 1024 * 1024
 
 

@@ -36,7 +36,7 @@ _MOVE_S = 120.0
 _TASK = "night-shift"
 #: File with the output of a node or a server, in its folder.
 _LOG = "output.log"
-#: Ports of the NATS servers: below those that the system gives to connections, which could take one before its server starts.
+#: Ports of the NATS servers, below the ephemeral ports, so that no connection takes one before its server starts.
 _PORTS = (10_000, 30_000)
 
 

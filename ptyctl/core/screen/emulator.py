@@ -34,7 +34,7 @@ _MAX_RESPONSES = 64
 _CACHED_PARAMETERS = 64
 #: Limit of the cells in the scrollback, for very wide terminals.
 _SCROLLBACK_CELLS = 2_000_000
-#: Costs are numbers of cells, each of about 10 ns. The change of a row costs this much in addition to its cells.
+#: Costs are numbers of cells, each of about 10 ns. This is the cost of changing a row, in addition to its cells.
 _ROW_COST = 256
 #: Cost after which drawing can pause: about 3 ms.
 STEP_COST = 1 << 18

@@ -17,7 +17,7 @@ from .emulator import Emulator
 from .parser import Numbers
 
 _LEVEL = 4
-#: The most expensive function, a checksum, takes this many times as long for a cell as a copy.
+#: Cost of the most expensive function, a checksum, for a cell, relative to a copy.
 _CELL_COST = 8
 #: By attribute of a cell: its weight in a checksum (DEC STD 070).
 _WEIGHTS = {"protection": 0x04, "hidden": 0x08, "underline": 0x10, "reverse": 0x20, "blink": 0x40, "bold": 0x80}

@@ -30,7 +30,7 @@ _ERASE_ROW = "\x1b[m\x1b[2K"
 _INPUT_MODES = modes.MOUSE | {modes.DECCKM, modes.DECNKM, *map(modes.private, (1004, 1005, 1006, 1007, 1015, 2004))}
 
 
-#: Modes that are set at the end of a serialization; those that move the cursor are set before it is placed.
+#: Modes that are set at the end of a serialization. Modes that move the cursor are set before the cursor is placed.
 _SET = (modes.KEPT | {modes.REVERSE_WRAP}) - {modes.DECNKM}
 
 Paint = Callable[[Emulator, str], str]

@@ -28,7 +28,7 @@ _BEFORE_BYTES = 200
 #: Steps, as of a search, that a hit takes, and that a line before and a line after it take together.
 _HIT_STEPS = 1500
 _CONTEXT_STEPS = 800
-#: What a line counts for the size of a reply in addition to its text.
+#: Size that a line adds to a reply in addition to its text (bytes).
 _LINE_COST = 16
 
 

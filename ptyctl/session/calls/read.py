@@ -63,7 +63,7 @@ async def receive(
         end = wait.span.end
         if not limited and end - begin > _max_bytes(request):
             begin = _character_start(stream, end - _max_bytes(request))
-    if begin < stream.spool_start:  # it left the window during the wait
+    if begin < stream.spool_start:  # its text left the window during the wait
         begin = stream.window.character_start(stream.spool_start)
         end = max(end, begin)
     chunk = stream.read(begin, end)

@@ -18,14 +18,14 @@ from .pager import AnsweredPager
 
 #: Limit of the output that is rendered (bytes).
 _MOST_BYTES = 64 * 1024
-#: A device's lines are matched unwrapped, whatever the terminal's width.
+#: Width in which lines of a device are rendered, so that they are matched without wrapping.
 _WIDE = 10_000
 
 #: Characters that belong to the prompt after a bracket, as in "Menu [1-9]: ".
 _ENDS_OF_QUESTIONS = " :?"
 
-#: A prompt with another host name than the learned one must stay the end of the output for this long: more often it is a cut
-#: line of output, such as `S>` in a table of routes (seconds).
+#: Settle time of a prompt with another host name than the learned one (seconds): more often it is an incomplete line of output,
+#: such as `S>` in a table of routes.
 OTHER_HOST_SETTLE_S = 2.0
 #: A command with one of these words may change the host name.
 _RENAMES = re.compile(r"(?i)name|identity|commit")

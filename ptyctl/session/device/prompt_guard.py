@@ -21,7 +21,7 @@ from ptyctl.session.io.terminal_state import ANSWER_S, SETTLE_S, TerminalState
 from .exchange import lines_before, rendered, text_behind_prompt
 from .output_end import find_buried_prompt, skip_log_lines
 
-#: What is shown instead of a free prompt (`details.reason` of a BUSY error).
+#: The state of the terminal that is not an empty prompt (`details.reason` of a BUSY error).
 Reason = Literal["pager", "question", "continuation", "half_typed", "editor", "no_prompt"]
 
 #: How long the far end may take to delete a half-typed line, and a shell to show its next prompt (seconds).
@@ -489,7 +489,7 @@ class PromptGuard:
         gate, terminal = self._terminal.gate, self._terminal
         if self._typed.pasting and self._is_fish():  # it ignores Ctrl-C within a paste
             wakeups = terminal.wakeups()
-            await gate.write(PASTE_END, SYSTEM)  # Ctrl-C discards what is not read
+            await gate.write(PASTE_END, SYSTEM)  # Ctrl-C discards unread input
             await self._wait_for_shell(
                 lambda: terminal.wakeups() != wakeups and not self._at_work(marked), CLEAR_WAIT_S, marked
             )

@@ -10,16 +10,16 @@ from ptyctl.platforms import DeviceProfile
 #: "exact": the line is the prompt seen before; "regex": it looks like a prompt; "other_host": it looks like a prompt of another
 #: host than before; "editor": a line editor reads, at any text.
 Certainty = Literal["exact", "regex", "other_host", "editor"]
-#: Devices put these before their prompt while something is not saved or not committed.
+#: Characters before the prompt of a device with unsaved or uncommitted changes.
 _UNSAVED_MARKS = frozenset("*!")
 #: A prompt has at most this many bytes, with its control sequences.
 PROMPT_BYTES = 4096
-#: The prompts of shells for the further lines of a command: PS2 of POSIX, and of zsh with the names of what is open.
+#: Continuation prompts of shells: PS2 of POSIX, and of zsh with the names of open constructs.
 _OPEN = (
     "d?quote|bquote|heredocd?|cmdsubst|subsh|cursh|braceparam|math|mathsubst|array|function|then|else|elif|elif-then|if|for"
     "|foreach|while|until|repeat|select|case|always|cond|cmdand|cmdor|pipe|errpipe"
 )
-#: What precedes the host name: brackets, marks of changes that are not saved, the time (Cisco), the user's name.
+#: Text before the host name: brackets, marks of unsaved changes, the time (Cisco), the user's name.
 _BEFORE_HOST = re.compile(r"[<\[*!~+ ]*(?:\d\d:\d\d:\d\d(?:\.\d+)? )?(?:[^\s()<>#$%\[\]@]+@)?")
 #: The host name ends before the mode, the folder, the number of the command, and marks.
 _HOST = re.compile(r"[^\s()<>#$%\[\]]*?(?=[=*!~+-]*(?:[\s()<>#$%\[\]]|:[~/\\]|:\d+[>#$%]|:?$))")

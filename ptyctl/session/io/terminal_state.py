@@ -17,7 +17,7 @@ from .gate import Gate
 from .output_stream import OutputStream
 from .prompt import PROMPT_BYTES, Certainty, Prompt, is_continuation
 
-#: A prompt that only matches a pattern must stay the end of the output for this long (seconds).
+#: Settle time of a prompt that only matches a pattern (seconds).
 SETTLE_S = 0.15
 #: Shorter time for a prompt directly below the complete echo of a line: line editors repaint, and some devices discard input
 #: right after they print a question (seconds).

@@ -19,7 +19,7 @@ from ptyctl.session.io.terminal_state import TerminalState
 
 from .run import Run
 
-#: Pattern, text that is typed each time it appears after the previous match, and who types it.
+#: A pattern, the text that is typed at each match, and the writer.
 ResponseRule = tuple[Any, str, Writer]
 
 

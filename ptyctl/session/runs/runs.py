@@ -459,7 +459,7 @@ class Runs:
             PtyctlError: BUSY, naming what occupies the terminal.
         """
         if not self._terminal.line_untouched:
-            if self.current is None and self._selector.has_marks:  # a line that it has read may begin to run then
+            if self.current is None and self._selector.has_marks:  # a line that the shell has read may begin to run
                 await PromptGuard(self._terminal, UNKNOWN_DEVICE).shell_has_read(lambda: self._selector.has_marks)
             await self._wait_for_entered_line(self._terminal.now() + BUSY_GRACE_S)
         typed = self.current.command if self.current is not None and self.current.origin == "typed" else ""

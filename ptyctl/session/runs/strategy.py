@@ -22,12 +22,12 @@ from ptyctl.session.io.terminal_state import TerminalState
 from .error_lines import kept_error_lines
 from .run import Question, Run, RunResult
 
-#: A prompt without a mark must stay the end of the output for this long (seconds): if a line editor reads, if the command may
-#: have started another shell, and if the text may be a program's question.
+#: Settle times of a prompt without a mark (seconds): with an active line editor, after a command that may have started another
+#: shell, and for text that may be a program's question.
 UNMARKED_PROMPT_S = 0.25
 UNMARKED_NESTED_S = 0.5
 UNMARKED_UNSURE_S = 2.0
-#: After this much silence a line that is a question is reported (seconds); `responses` answer sooner.
+#: Silence after which a question is reported (seconds); `responses` answer sooner.
 QUESTION_S = 0.5
 #: Times of silence after which a prompt without a mark is checked again (seconds).
 _UNMARKED_TIMES_S = (UNMARKED_PROMPT_S, UNMARKED_NESTED_S, 1.0, UNMARKED_UNSURE_S)

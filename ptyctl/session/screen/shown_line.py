@@ -20,7 +20,7 @@ _PROMPT_END = re.compile(r"[#$%>❯➜λ»:)\]]\s*")
 #: How editors and terminals show a control character, which the shell may ignore, and a quoted line end.
 _CONTROL = re.compile(r"\^[@-_]")
 _LINE_END = re.compile(r"\^[JM]")
-#: What bash shows instead of its prompt while a count is typed.
+#: Text that bash shows instead of its prompt while a numeric argument is typed.
 _COUNT = re.compile(r"^\(arg: -?\d+\) ", re.MULTILINE)
 
 

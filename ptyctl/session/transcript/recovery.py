@@ -31,7 +31,7 @@ from .spool_replay import SpoolReplay
 from .stored_blocks import StoredBlocks, store_blocks
 
 _DIRECTORY_MODE = 0o700
-#: A person who types keys makes one row of each.
+#: Number of last rows of input that are kept. Each key of a person may be a row.
 _LAST_INPUTS = 256
 _LINE_FILES = ("timeline.jsonl", "blocks.jsonl", "events.jsonl", "input.jsonl", "screen.jsonl", "screen.checkpoints.jsonl")
 

@@ -18,7 +18,7 @@ from .rpc_adapter import RpcAdapter, RuntimeStreams, exchange
 
 _log = logging.getLogger(__name__)
 
-#: What to do after each failure, by the reason of the handshake or of the connection.
+#: The next step after each failure, by the reason of the handshake or connection.
 _NEXT_ACTIONS = {
     "connect": "start the bridge on the host: ptyctl bridge; and give the container a route to it: --add-host",
     "proof": "give the container the token of the host's bridge",

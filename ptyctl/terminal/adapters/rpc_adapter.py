@@ -218,7 +218,7 @@ class RpcAdapter(RuntimeAdapter):
             for future in link.calls.values():
                 if not future.done():
                     future.set_exception(self._disconnected("the connection to the runtime was lost during the call", "sent"))
-                    future.exception()  # a call whose caller has gone is not reported
+                    future.exception()  # a call whose caller was cancelled is not reported
 
     def _disconnected(self, message: str, delivery: str) -> TerminalError:
         return TerminalError(TerminalErrorCode.DISCONNECTED, message, {"delivery": delivery, **self._ids()})

@@ -24,7 +24,7 @@ from ptyctl.session.clients import current_principal
 
 #: Time between two fetches of the list of sessions (seconds).
 SESSIONS_INTERVAL_S = 1.0
-#: The list of a large fleet takes seconds: the time to the next fetch is at least this multiple of that of the last one.
+#: Minimum delay between two fetches, as a multiple of the duration of a fetch: the list of a large fleet takes seconds.
 _REST = 3
 #: Number of entries that are handled before other calls run, in about 5 ms: a fleet can have 100,000 sessions.
 BATCH = 200
