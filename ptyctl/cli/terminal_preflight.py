@@ -21,7 +21,7 @@ _REQUEST = RequestClass("execute", "interactive")
 
 
 class _Checks:
-    """The checks so far."""
+    """The results of the checks that were made."""
 
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = []

@@ -146,7 +146,7 @@ def _is_unexpected(record: logging.LogRecord) -> bool:
 
 
 async def _close(client: Client) -> None:
-    """Close a client that is not connected. After a failed TLS handshake the library waits for the end of it without end."""
+    """Close a client that is not connected. After a failed TLS handshake, nats-py waits forever for the connection to end."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_CLOSE_S):
             await client.close()

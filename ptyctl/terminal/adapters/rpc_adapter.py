@@ -96,7 +96,7 @@ class RpcAdapter(RuntimeAdapter):
 
     @property
     def is_busy(self) -> bool:
-        """Whether it is being connected, a request uses it, or a call waits for its reply."""
+        """Whether the adapter is connecting, is used by a request, or has a call that waits for its reply."""
         return self._opening or self._users > 0 or (self._link is not None and bool(self._link.calls))
 
     @contextmanager
