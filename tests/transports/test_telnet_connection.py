@@ -33,7 +33,7 @@ from transports import output_delivery
 from transports.channel import Pty
 from transports.errors import ChannelError
 from transports.receiver import Receiver
-from transports.telnet.connection import TelnetConnection
+from transports.telnet.connection import FLOOD_READ_BYTES, READ_BYTES, TelnetConnection
 from transports.telnet.negotiation import MAX_CHANGES_WITHOUT_DATA, TelnetNegotiation
 
 ALL_OPTIONS = [bytes([number]) for number in range(256)]
@@ -274,3 +274,29 @@ def test_binary_option_requests_both_directions() -> None:
     assert (line.negotiation.sends_binary, line.negotiation.receives_binary) == (True, False)
     assert line.say(IAC + DONT + BINARY) == IAC + WONT + BINARY
     assert line.negotiation.sends_binary is False
+
+
+FLOODS = {
+    "refused": b"a" + IAC + WILL + TTYPE,
+    "changes": b"a" + IAC + WILL + ECHO + IAC + WONT + ECHO,
+    "subnegotiations": b"a" + IAC + SB + TTYPE + b"\x01" + IAC + SE,
+}
+
+
+@pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
+def test_read_after_flood_of_commands_is_small_until_they_are_few(flood: bytes) -> None:
+    line = Line(pty=Pty(80, 24))
+    line.say(flood * (READ_BYTES // len(flood)))
+    assert len(line.connection.get_buffer(-1)) == FLOOD_READ_BYTES
+    line.say(flood * (FLOOD_READ_BYTES // len(flood)))
+    assert len(line.connection.get_buffer(-1)) == FLOOD_READ_BYTES
+    line.say(b"x" * (FLOOD_READ_BYTES - len(flood)) + flood)
+    assert len(line.connection.get_buffer(-1)) == READ_BYTES
+
+
+@pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
+def test_text_between_commands_of_one_read_is_delivered_in_one_piece(flood: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces = list[bytes]()
+    monkeypatch.setattr(SmallBufferReceiver, "data_received", lambda _receiver, data: pieces.append(bytes(data)), raising=False)
+    Line(pty=Pty(80, 24)).say(flood * 100)
+    assert pieces == [b"a" * 100]

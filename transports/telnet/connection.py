@@ -20,6 +20,9 @@ from .parser import TelnetParser
 #: Size of one read, bytes: large enough for hundreds of MB/s, small enough that a read of nothing but commands blocks the event
 #: loop for less than 10 ms.
 READ_BYTES = 16384
+#: Size of one read after one with more commands than one in `BYTES_PER_COMMAND` bytes: about 2 ms of commands.
+FLOOD_READ_BYTES = 2048
+BYTES_PER_COMMAND = 128
 #: Maximum size of one write, bytes. No more is accepted until the kernel has taken it, so a ctrl_c is never far behind.
 WRITE_BYTES = 16384
 #: Limit for unsent bytes in the kernel (TCP_NOTSENT_LOWAT). Unacknowledged bytes do not count, so throughput is unaffected.
@@ -55,6 +58,7 @@ class TelnetConnection(asyncio.BufferedProtocol):
         self._guard: OutputGuard | None = None
         self._parser = TelnetParser()
         self._buffer = bytearray()
+        self._read_bytes = READ_BYTES
         self._delivery = OutputDelivery(
             receiver, lambda: self._transport.pause_reading(), lambda: self._transport.resume_reading(), self._receiver_failed
         )
@@ -82,15 +86,16 @@ class TelnetConnection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> bytearray:
         # Allocated per read: permanent buffers of 1000 idle consoles would take 64 MB.
-        self._buffer = bytearray(READ_BYTES)
+        self._buffer = bytearray(self._read_bytes)
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        data = bytes(memoryview(self._buffer)[:nbytes])
+        data, is_full = bytes(memoryview(self._buffer)[:nbytes]), nbytes == len(self._buffer)
         self._buffer = bytearray()
         self._output.send_held()
-        self._process(data)
-        if nbytes < READ_BYTES:  # the kernel has no more data
+        commands = self._process(data)
+        self._read_bytes = FLOOD_READ_BYTES if commands * BYTES_PER_COMMAND > nbytes else READ_BYTES
+        if not is_full:  # the kernel has no more data
             self._delivery.drained()
         self.activity.set()
         if self._transport.get_write_buffer_size() > MAX_UNREAD_ANSWERS:
@@ -187,19 +192,25 @@ class TelnetConnection(asyncio.BufferedProtocol):
         self._delivery.discard()
         self._end(_closed(self._peer))
 
-    def _process(self, data: bytes) -> None:
-        has_text = False
+    def _process(self, data: bytes) -> int:
+        """Deliver the text of a read as one piece, after its commands. Return the number of commands."""
+        texts: list[bytes] = []
+        commands = 0
         for event in self._parser.feed(data):
             if not isinstance(event, bytes):
+                commands += 1
                 self.negotiation.handle(event)
                 continue
             # RFC 854: CR NUL is a CR, and NUL elsewhere has no effect. All NULs are padding; no state is needed for CR.
             text = event if self.negotiation.receives_binary else event.replace(b"\0", b"")
-            if text and not has_text:
-                has_text = self.has_data = True
+            if text and not texts:
+                self.has_data = True
                 self.negotiation.data_received()
             if text:
-                self._delivery.deliver(text)
+                texts.append(text)
+        if texts:
+            self._delivery.deliver(b"".join(texts))
+        return commands
 
     def _read_remaining(self) -> None:
         """Deliver the bytes received before a reset. A write that fails first makes the transport stop reading too early."""
