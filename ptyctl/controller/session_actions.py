@@ -147,11 +147,13 @@ class SessionActions:
                 opening.answer()
                 self._registry.let_continue(session, attempt)
                 return _opening_reply(session, request)
+            attempt.cancel()  # it waits for another open of the console
         except asyncio.CancelledError:
             attempt.cancel()
             await asyncio.gather(attempt, return_exceptions=True)
             raise
-        attempt.cancel()  # it waits for another open of the console
+        finally:
+            del attempt  # a failed one has the exception, whose traceback has this frame
         other = self._registry.console(spec.device_id or "")
         if other is None:
             message = f"another open of console {spec.device_id} is in progress"

@@ -51,9 +51,9 @@ _USED_PREFIXES = ("PTYCTL_", "LC_", "XDG_", "PYTHON", "COVERAGE_")
 #: system call, of which a client's call takes several. With Python's default of 5 ms, each of them waits that long while the
 #: policy judges a long text: an `exec` of one delays a read in another session by 12.5 ms (p99), and by 6.6 ms with this value.
 SWITCH_INTERVAL_S = 0.0005
-#: How many collections of the middle generation precede a full one. With Python's default of 10, a full one after 160 opens
-#: that have failed stops the event loop for 30 to 60 ms; with this value, one after 40 for 10 ms.
-FULL_COLLECTION_AFTER = 1
+#: The collector's thresholds. A full collection follows 5,600 new objects that remain: 3 to 6 ms if few others are live.
+#: With Python's defaults, a full one after 160 opens that have failed stops the event loop for 30 to 60 ms.
+COLLECTION_THRESHOLDS = (700, 4, 1)
 
 #: Serves the daemon's sessions, and its web console, in addition to the socket. The daemon stops when it returns.
 ExtraService = Callable[[Controller, WebService], Coroutine[Any, Any, None]]
@@ -161,7 +161,7 @@ async def _serve_sessions(
         loop.add_signal_handler(signal.SIGHUP, _hang_up, controller, _has_terminal())
         _report_ready()
         gc.freeze()  # a full collection of the modules' objects would take 45 ms each time
-        gc.set_threshold(*gc.get_threshold()[:2], FULL_COLLECTION_AFTER)
+        gc.set_threshold(*COLLECTION_THRESHOLDS)
         serving = asyncio.create_task(server.serve(listen_socket))
         extra = [asyncio.create_task(extra_service(access, web))] if extra_service is not None else []
         done, _ = await asyncio.wait([serving, *extra], return_when=asyncio.FIRST_COMPLETED)

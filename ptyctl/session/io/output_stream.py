@@ -309,7 +309,8 @@ class OutputStream(Receiver):
 
     def end_without_channel(self, reason: ChannelError) -> None:
         """Record why there is no channel: it did not open, or it ended with an earlier process. Publishes no event."""
-        self.ended = reason
+        reason.__cause__ = reason.__context__ = None  # like its own traceback, theirs have frames that refer to the session
+        self.ended = reason.with_traceback(None)
 
     def resized(self, cols: int, rows: int) -> None:
         """Record the terminal's new size."""

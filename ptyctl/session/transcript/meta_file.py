@@ -64,8 +64,14 @@ class MetaFile:
 
     def _replace(self, meta: dict[str, Any]) -> None:
         try:
-            replace_file(self._path, json.dumps(meta, indent=1))
+            replace_file(self._path, _encode(meta))
         except OSError as error:
             self.failure = error.strerror or str(error)
         else:
             self.stored, self.failure = meta, None
+
+
+def _encode(meta: dict[str, Any]) -> str:
+    """Return the content of the file, one field per line. An `indent` of json.dumps leaves cyclic garbage, and is slower."""
+    fields = ",\n ".join(f"{json.dumps(name)}: {json.dumps(value)}" for name, value in meta.items())
+    return f"{{\n {fields}\n}}"

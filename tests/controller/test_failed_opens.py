@@ -1,0 +1,81 @@
+"""What an open that fails leaves to the event loop: garbage in cycles, and files to remove."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+
+import pytest
+
+from ptyctl.api import Controller, ErrorCode
+from ptyctl.api.errors import PtyctlError
+from ptyctl.session.transcript.meta_file import MetaFile
+from tests.controller.session_calls import session
+
+
+@pytest.fixture
+def _without_collections() -> Iterator[None]:
+    """Run a test without garbage collection, after a complete one."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+async def fail_to_open(controller: Controller) -> None:
+    code = None
+    try:
+        await session(controller, "open", protocol="telnet", host="127.0.0.1", port=1)
+    except PtyctlError as error:  # pytest.raises would keep the traceback
+        code = error.code
+    assert code is ErrorCode.CONNECT_FAILED
+
+
+def functions_in_tracebacks() -> set[str]:
+    """Return the functions of the controller and the transports that a traceback in memory refers to."""
+    found = (each.tb_frame.f_code for each in gc.get_objects() if type(each) is TracebackType)
+    return {
+        code.co_qualname for code in found if "/ptyctl/controller/" in code.co_filename or "/transports/" in code.co_filename
+    }
+
+
+@pytest.mark.usefixtures("_without_collections")
+async def test_failed_open_leaves_no_tracebacks_to_the_collector(controller: Controller) -> None:
+    await fail_to_open(controller)
+    assert functions_in_tracebacks() == set()
+
+
+@pytest.mark.usefixtures("_without_collections")
+async def test_write_of_meta_file_leaves_no_garbage(tmp_path: Path) -> None:
+    meta = MetaFile(tmp_path)
+    gc.collect()
+    meta.write({"state": "open", "pty": {"cols": 80, "rows": 24}})
+    assert gc.collect() == 0
+    assert json.loads((tmp_path / "meta.json").read_bytes()) == meta.stored
+
+
+async def test_failed_opens_remove_files_in_one_thread_at_a_time(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads, running, largest = set[int](), 0, 0
+    rmtree, lock = shutil.rmtree, threading.Lock()
+
+    def remove(folder: Path, *, ignore_errors: bool) -> None:
+        nonlocal running, largest
+        with lock:
+            running += 1
+            largest = max(largest, running)
+        threads.add(threading.get_ident())
+        rmtree(folder, ignore_errors=ignore_errors)
+        with lock:
+            running -= 1
+
+    monkeypatch.setattr(shutil, "rmtree", remove)
+    await asyncio.gather(*(fail_to_open(controller) for _ in range(5)))
+    assert (threading.get_ident() not in threads, largest) == (True, 1)
