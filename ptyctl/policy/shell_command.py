@@ -68,11 +68,11 @@ _SYSTEM_DIRECTORIES = ("/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/usr/local
 #: Characters that a terminal's line editor interprets, so that the line is not the text.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]")
 #: History expansion (bash, zsh); `!` before a blank, `=`, `(`, `"` or the end is none, nor is the parameter `$!`.
-_HISTORY = re.compile(r"(?<!\$)![^\s=(\"]|\$![\w!?#$*:^{-]|^\^", re.MULTILINE)
+_HISTORY = re.compile(r"!(?<!\$!)[^\s=(\"]|\$![\w!?#$*:^{-]|\^(?<![^\n]\^)")
 #: Text without history expansion, or with a quote that ends nothing: escaped characters, text in double quotes, which is
 #: expanded, and single quotes, comments, `[!...]` and `${!...}`.
 _UNEXPANDED = re.compile(
-    r"""\\.|("(?:\\.|[^"\\])*(?:"|\Z))|'[^']*'|(?<![^\s;&|(])(\#[^\n]*)|\[!(?=[^\s\]]{1,64}\])|\$\{!(?=[^\s}]{1,64}\})""",
+    r"""\\.|"((?:\\.|[^"\\])*(?:"|\Z))|'[^']*'|\#(?<![^\s;&|(]\#)([^\n]*)|\[!(?=[^\s\]]{1,64}\])|\$\{!(?=[^\s}]{1,64}\})""",
     re.DOTALL,
 )
 _NOT_EXPANDED_IN_QUOTES = re.compile(r"\\.|\[!(?=[^\s\]]{1,64}\])|\$\{!(?=[^\s}]{1,64}\})", re.DOTALL)
@@ -315,7 +315,8 @@ def runs_history(text: str) -> bool:
 
 def _expanded_part(match: re.Match[str]) -> str:
     """Return the text of a match that history expansion applies to. A comment is one to bash only."""
-    return _NOT_EXPANDED_IN_QUOTES.sub("''", match[1] or match[2] or "''")
+    expanded = match[0] if match.lastindex else "''"
+    return _NOT_EXPANDED_IN_QUOTES.sub("''", expanded)
 
 
 def canonical_shell(text: str) -> ShellText:
