@@ -6,4 +6,4 @@ unset PTYCTL_NONCE_FILE PTYCTL_NORC
 . "${BASH_SOURCE[0]%/*}/hooks.bash"
 [ ! -r "$__ptyctl_rc" ] || . "$__ptyctl_rc"
 unset __ptyctl_rc
-__ptyctl_install
+((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] < 501)) || __ptyctl_install
