@@ -149,3 +149,14 @@ async def test_shell_that_was_typed_gives_exit_codes(bash: SessionHandle, comman
     for code in (3, 0):
         reply = await bash.exec(f"echo one; sh -c 'exit {code}'", timeout_ms=PATIENCE_MS)
         assert (reply.stdout, reply.exit_code, reply.done_reason) == ("one\n", code, "marker")
+
+
+@pytest.mark.parametrize("hooks", ["precmd_functions=()", "precmd_functions=() preexec_functions=()"])
+async def test_zsh_that_loses_hooks_and_prompt_has_exact_outputs(open_session: Open, tmp_path: Path, hooks: str) -> None:
+    """The blank that zsh leaves at the start of an empty line is no prompt."""
+    require_program("zsh", "zsh")
+    (tmp_path / ".zshrc").write_text("PS1='$ '\n")
+    handle = await open_session(command=("zsh",), env={"ZDOTDIR": str(tmp_path)})
+    await check_runs(handle, 1)
+    await handle.exec(f"{hooks}; PS1=''", timeout_ms=PATIENCE_MS)
+    await check_runs(handle)

@@ -78,7 +78,7 @@ class Prompt:
 
     def match(self, line: str, profile: DeviceProfile) -> Certainty | None:
         """Return how certain it is that a line is the prompt; None if it is not."""
-        if line and line == self.learned:
+        if line.strip() and line == self.learned:
             return "exact"
         if not profile.is_prompt(line) or is_continuation(line, self.learned):
             return None
