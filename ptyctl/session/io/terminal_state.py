@@ -123,11 +123,12 @@ class TerminalState:
     def _render_last_line(self) -> str:
         stream = self.stream
         if stream.prompts.count:
-            return render_line(stream.last_line())
+            return render_line(_without_fill(stream.last_line()))
         output = stream.read_raw(max(stream.raw_size - PROMPT_BYTES, stream.incarnation_raw), stream.raw_size)
         row = stream.last_raw_line()
         above = output[: len(output) - len(row)]
-        line = render_line(row) if _CURSOR_UP.search(output) is None else render_cursor_line(output, self.width())
+        moves_up = _CURSOR_UP.search(output) is not None
+        line = render_cursor_line(output, self.width()) if moves_up else render_line(_without_fill(row))
         if not line and above.endswith(_NEXT_ROW):
             full = render_cursor_line(above[: -len(_NEXT_ROW)], self.width())
             return full if full and len(full) % self.width() == 0 else line
@@ -297,3 +298,10 @@ class TerminalState:
                 return True
             await self.stream.wait(min(due, deadline))
         return False
+
+
+def _without_fill(line: bytes) -> bytes:
+    """Return a line without blanks right of the cursor, with which an editor erases the rest of its line (ksh93)."""
+    text = line.rstrip(b"\b")
+    behind = min(len(line) - len(text), len(text) - len(text.rstrip(b" ")))
+    return text[: len(text) - behind] + line[len(text) + behind :] if behind else line

@@ -17,6 +17,8 @@ from .strategy import ShellStrategy, finish_run, type_for_run
 
 #: Size of the end of the raw output in which the ASCII end mark is searched for (bytes).
 _TAIL_BYTES = 128 * 1024
+#: How long a program that sends the end mark may need to end (seconds): in mksh printf is one.
+MARK_SENDER_S = 0.1
 _NOT_RUN = "the command was not run: functions in the shell replace the builtin eval and the builtins that could call it"
 
 
@@ -28,12 +30,22 @@ class MarkerStrategy(ShellStrategy):
         defined: whether the shell has the function that sends marks.
     """
 
-    def __init__(self, terminal: TerminalState, marker: Marker, *, defined: bool, nested: bool, local: bool) -> None:
+    def __init__(
+        self,
+        terminal: TerminalState,
+        marker: Marker,
+        *,
+        defined: bool,
+        nested: bool,
+        local: bool,
+        program: tuple[int, str] | None = None,
+    ) -> None:
         """Create the strategy.
 
         Args:
             nested: the shell runs inside a shell that has marks.
             local: the shell is a program of this machine.
+            program: the shell, as `TerminalState.foreground_program`; None if it is not known.
         """
         super().__init__(terminal)
         self.marker = marker
@@ -41,6 +53,9 @@ class MarkerStrategy(ShellStrategy):
         self._counter = 0
         self._nested = nested
         self._dialect = marker.dialect if local and not nested else None  # a nested shell may be another user's
+        self._program = program
+        self._end: PlacedMark | None = None
+        self._end_due = 0.0
         self._outer_end: PlacedMark | None = None
         self._ascii_marks: _AsciiMarks | None = None
 
@@ -57,6 +72,10 @@ class MarkerStrategy(ShellStrategy):
         quiet_s = self._quiet_s()
         if self._ascii_marks is not None:
             self._ascii_marks.check(run, self._terminal)
+        if self._end is not None:
+            if self._shell_is_back() or self._terminal.now() >= self._end_due or self._stream.ended is not None:
+                self._finish_at(run, self._end)
+            return
         if self._stream.ended is not None:
             finish_run(self._terminal, run, "eof")
         elif self._prompt_without_mark(run, quiet_s):
@@ -83,10 +102,20 @@ class MarkerStrategy(ShellStrategy):
         elif mark.kind == "end" and mark.counter == self._counter:
             refuse_run(self._terminal, run)
         elif mark.kind == "end" and mark.counter == self._counter + 1 and run.raw_begin is not None:
-            reason: DoneReason = "cancelled" if run.ended_by_signal(mark.status) else "marker"
-            finish_run(
-                self._terminal, run, reason, raw_end=placed.raw_begin, spool_end=placed.spool_begin, exit_code=mark.status
-            )
+            if self._shell_is_back():
+                self._finish_at(run, placed)
+            elif self._end is None:
+                self._end, self._end_due = placed, self._terminal.now() + MARK_SENDER_S
+                self.checks_output, self.next_check = True, self._end_due
+
+    def _shell_is_back(self) -> bool:
+        """Return whether the sender of the end mark has ended, so that the next command is judged and typed at the shell."""
+        return self._program is None or self._terminal.foreground_program() == self._program
+
+    def _finish_at(self, run: Run, end: PlacedMark) -> None:
+        status = end.mark.status
+        reason: DoneReason = "cancelled" if run.ended_by_signal(status) else "marker"
+        finish_run(self._terminal, run, reason, raw_end=end.raw_begin, spool_end=end.spool_begin, exit_code=status)
 
     def _outer_mark_received(self, run: Run, placed: PlacedMark) -> None:
         """Handle a mark of the outer shell: the nested shell, in which the command was typed, has ended."""

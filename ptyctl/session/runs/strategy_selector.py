@@ -145,6 +145,7 @@ class StrategySelector:
                 defined=self._defined_marker == marker,
                 nested=self._marks_lost,
                 local=self._program is not None and self._terminal.shell_in_foreground() is not False,
+                program=self._shell_program,
             )
         await self.strategy.type(run, writer)
 
