@@ -59,7 +59,7 @@ class LineReader:
                 screen = (await self._screen.state()).snapshot
             except PtyctlError:
                 return places, []
-            await self._terminal.nothing_more()
+            await self._terminal.read_pending()
             is_same = (raw, places, in_lines) == (self._stream.raw_size, self._places.now(), self._terminal.reads_lines())
             if is_same and self._terminal.input_is_read() is not False:
                 readings = self._shown_lines(screen, key, places)

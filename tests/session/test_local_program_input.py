@@ -60,6 +60,13 @@ class LocalTerminal(MemoryChannel):
         self.is_read = True
         self.echo = True
         self.is_rewriting = False
+        self.unread = b""
+
+    async def read_pending(self) -> None:
+        data, self.unread = self.unread, b""
+        if data:
+            self.feed(data)
+        await super().read_pending()
 
     @property
     def rewrites_input(self) -> bool:
@@ -308,6 +315,17 @@ async def test_answer_typed_at_once_that_may_be_left_to_the_shell_is_judged_as_u
     assert error.code is ErrorCode.POLICY_DENIED
     shell.terminal.is_read = True
     assert shell.type_now("echo $((n))\n") is None
+
+
+async def test_line_is_read_after_the_output_that_the_kernel_has(tmp_path: Path) -> None:
+    """A shell may complete a line, and show it, while the system is asked whether it has read the keys."""
+    shell = await shell_in(tmp_path)
+    await write_to(shell.session, data="r\t")
+    shell.terminal.wakeup_count += 1
+    shell.terminal.feed(b"r")
+    await wait_until(shell.session.stream.signal.request_settled)
+    shell.terminal.unread = b"m x "
+    assert (await shell.refusal("\n")).details["rules"] == ["removal"]
 
 
 async def test_line_with_several_readings_is_continued_as_it_was_typed(tmp_path: Path) -> None:

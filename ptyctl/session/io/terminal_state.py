@@ -282,9 +282,11 @@ class TerminalState:
         return editing and not is_continuation(self.last_line(), self.prompt.learned)
 
     async def nothing_more(self) -> bool:
-        """Return whether no more output can be read now."""
-        if self.stream.signal.settled:
-            return True
+        """Return whether no more output can be read now, or could be read in the last iterations of the event loop."""
+        return self.stream.signal.settled or await self.read_pending()
+
+    async def read_pending(self) -> bool:
+        """Read the output that can be read now; return whether there was none."""
         end, channel = self.stream.raw_size, self._channel()
         if channel is not None:
             await channel.read_pending()
