@@ -123,12 +123,12 @@ class TerminalState:
     def _render_last_line(self) -> str:
         stream = self.stream
         if stream.prompts.count:
-            return render_line(_without_fill(stream.last_line()))
+            return render_line(without_fill(stream.last_line()))
         output = stream.read_raw(max(stream.raw_size - PROMPT_BYTES, stream.incarnation_raw), stream.raw_size)
         row = stream.last_raw_line()
         above = output[: len(output) - len(row)]
         moves_up = _CURSOR_UP.search(output) is not None
-        line = render_cursor_line(output, self.width()) if moves_up else render_line(_without_fill(row))
+        line = render_cursor_line(output, self.width()) if moves_up else render_line(without_fill(row))
         if not line and above.endswith(_NEXT_ROW):
             full = render_cursor_line(above[: -len(_NEXT_ROW)], self.width())
             return full if full and len(full) % self.width() == 0 else line
@@ -302,8 +302,14 @@ class TerminalState:
         return False
 
 
-def _without_fill(line: bytes) -> bytes:
-    """Return a line without blanks right of the cursor, with which an editor erases the rest of its line (ksh93)."""
+def without_fill(line: bytes) -> bytes:
+    """Return a line without blanks right of the cursor, with which an editor clears the rest of its line (ksh93).
+
+    Blanks that overwrite text, as in the echo of Backspace, remain.
+    """
     text = line.rstrip(b"\b")
-    behind = min(len(line) - len(text), len(text) - len(text.rstrip(b" ")))
-    return text[: len(text) - behind] + line[len(text) + behind :] if behind else line
+    shown = text.rstrip(b" ")
+    if b"\b" in shown:
+        return line
+    fill = min(len(line) - len(text), len(text) - len(shown))
+    return text[: len(text) - fill] + line[len(text) + fill :]
