@@ -13,8 +13,8 @@ from fixtures.servers.programs import require_program
 from ptyctl.api.errors import ErrorCode
 from ptyctl.api.handle import SessionHandle
 from ptyctl.core.principal import Kind, Principal, Role
-from ptyctl.session.authorization import Authorization
 from ptyctl.session.clients import Client, serving
+from ptyctl.session.line_reader import LineReader
 from tests.controller.session_calls import PATIENCE_MS, Open, execute, execute_when_free, read, refused, until, write
 
 pytestmark = pytest.mark.waits
@@ -109,7 +109,7 @@ async def test_paste_after_changed_keys_is_sent_without_reading_the_screen(
     async def fail(*_: object) -> None:
         raise AssertionError("the screen was read within the paste")
 
-    monkeypatch.setattr(Authorization, "_read_line", fail)
+    monkeypatch.setattr(LineReader, "read", fail)
     await write(shell, "a", data=KEYS["paste of two lines"])
 
 
