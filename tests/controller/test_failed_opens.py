@@ -9,13 +9,17 @@ import re
 import shutil
 import threading
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import pytest
 
 from ptyctl.api import Controller, ErrorCode
 from ptyctl.api.errors import PtyctlError
+from ptyctl.controller.session_factory import TURN_S
+from ptyctl.session.session import Session
 from ptyctl.session.transcript.meta_file import MetaFile
 from tests.controller.session_calls import session
 
@@ -79,3 +83,24 @@ async def test_failed_opens_remove_files_in_one_thread_at_a_time(
     monkeypatch.setattr(shutil, "rmtree", remove)
     await asyncio.gather(*(fail_to_open(controller) for _ in range(5)))
     assert (threading.get_ident() not in threads, largest) == (True, 1)
+
+
+async def test_opens_at_the_same_time_leave_time_to_other_calls(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, times = asyncio.get_running_loop().time, list[float]()
+    create, close = Session.__init__, Session.close
+
+    def create_at(*args: Any) -> None:
+        times.append(now())
+        create(*args)
+
+    async def close_at(*args: Any, **options: Any) -> None:
+        times.append(now())
+        await close(*args, **options)
+
+    monkeypatch.setattr(Session, "__init__", create_at)
+    monkeypatch.setattr(Session, "close", close_at)
+    await asyncio.gather(*(fail_to_open(controller) for _ in range(5)))
+    assert len(times) == 10
+    assert min(later - time for time, later in pairwise(times)) > TURN_S / 2  # the event loop rounds its timers
