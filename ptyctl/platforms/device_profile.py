@@ -45,8 +45,8 @@ _PROMPT_CHARACTERS = 300
 
 
 def pager_pattern(text: str) -> PagerPattern:
-    """Return a pager with this text, the usual keys, and erasure by a carriage return."""
-    return PagerPattern(pattern=Pattern.of(text), erased_by="carriage_return")
+    """Return a pager with this text and the usual keys."""
+    return PagerPattern(pattern=Pattern.of(text))
 
 
 class LineAbove(Value):

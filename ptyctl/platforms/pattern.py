@@ -74,13 +74,13 @@ class Pattern:
 class PagerPattern(Value):
     """A pager's line. `key` shows the next page, `quit` ends the output; neither is followed by an end of line.
 
-    `erased_by` documents how the device erases the line. The renderer recognises each form in the output.
+    `erased_by` says how the device erases the line, for readers of the file; the renderer recognises each form in the output.
     """
 
     pattern: Pattern
     key: str = Field(" ", min_length=1)
     quit: str = Field("q", min_length=1)
-    erased_by: PagerErasure
+    erased_by: PagerErasure | None = None
 
 
 def line_patterns(texts: Iterable[str] | None, field: str) -> tuple[Pattern, ...]:

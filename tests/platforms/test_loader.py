@@ -55,6 +55,11 @@ def test_user_file_replaces_built_in_and_gets_common_lists(tmp_path: Path) -> No
     assert set(platforms.names()) == {*FAMILIES, "mine"}
 
 
+def test_pager_needs_only_a_pattern(tmp_path: Path) -> None:
+    (pager,) = write(tmp_path, SMALL + "[[pagers]]\npattern = '^--More--$'\n").get("mine").pagers
+    assert (str(pager.pattern), pager.key, pager.quit) == ("^--More--$", " ", "q")
+
+
 def test_common_list_is_appended_to_users_list(tmp_path: Path) -> None:
     platforms = write(tmp_path, SMALL + "[login]\nusername = ['^who: ?$']\nusername_suffix = '+x'\n")
     login, common = platforms.get("mine").login, platforms.get("generic").login
