@@ -28,6 +28,8 @@ BUCKET_TTL_S: dict[str, float | None] = {
     SESSIONS: None,
     POLICY: None,
 }
+#: Delay before a request that NATS did not answer is repeated (seconds).
+RETRY_S = 0.5
 #: The bucket of earlier versions, with a lifetime for each claim.
 OLD_CLAIMS = "consoles"
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ptyctl.api.errors import ErrorCode, PtyctlError
 
 from .boot_clock import boot_time
-from .buckets import ConflictError, Entry, encode_key
+from .buckets import RETRY_S, ConflictError, Entry, encode_key
 from .claim import MAX_NUMBER, Claim, ClaimedLock, first_fence, first_number
 from .claim_directory import ClaimDirectory, decode_claim
 from .node_lease import HeldLease, NodeLease
@@ -27,8 +27,6 @@ _KNOWN_S = 10.0
 _LOCK_CHECK_S = 0.5
 #: How far the end of a lock must move until it is written to the claim (seconds).
 _LOCK_MOVED_S = 5.0
-#: Delay before a write that NATS did not answer is tried again (seconds).
-_RETRY_S = 0.5
 #: Number of claims that are written at once when the node has a new lease.
 _WRITES_AT_ONCE = 50
 
@@ -496,7 +494,7 @@ class ConsoleClaims:
                 await self._write_own(held, lease_id=lease.lease_id, lock=held.lock())
             except PtyctlError as error:
                 _LOG.warning("a claim has not got the new lease yet", extra={"device_id": held.device_id, "why": error.message})
-                await asyncio.sleep(_RETRY_S)
+                await asyncio.sleep(RETRY_S)
             else:
                 held.adopt(lease)
                 return

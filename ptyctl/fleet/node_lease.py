@@ -15,7 +15,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from ptyctl.api.errors import ErrorCode, PtyctlError
 
 from .boot_clock import boot_time
-from .buckets import LEASE_TTL_S, Bucket, ConflictError, encode_key
+from .buckets import LEASE_TTL_S, RETRY_S, Bucket, ConflictError, encode_key
 
 _LOG = logging.getLogger(__name__)
 
@@ -23,8 +23,6 @@ _LOG = logging.getLogger(__name__)
 RENEW_S = 5.0
 #: Time before the expiry of its lease in which a node types nothing, and that a new owner waits before it connects (seconds).
 MARGIN_S = 3.0
-#: Delay before a renewal that NATS did not answer is tried again (seconds).
-_RETRY_S = 0.5
 #: How long a claim waits for the lease of its node (seconds).
 _IN_FORCE_S = 10.0
 
@@ -108,7 +106,7 @@ class WriteDeadline:
         self.is_over = True
 
     def allows(self, now: float) -> bool:
-        """Return whether a byte may be sent at a time of the clock."""
+        """Return whether input may be sent at the time `now`."""
         return not self.is_over and now < self.at
 
 
@@ -222,10 +220,10 @@ class NodeLease:
                 wait_s = await (self._begin() if self._held is None else self._renew(self._held))
             except PtyctlError as error:
                 _LOG.warning("the lease of this node was not renewed", extra={"why": error.message})
-                wait_s = _RETRY_S
+                wait_s = RETRY_S
             except Exception:  # consoles are never left without renewal and without a report  # noqa: BLE001
                 _LOG.exception("the lease of this node was not renewed")
-                wait_s = _RETRY_S
+                wait_s = RETRY_S
             await asyncio.sleep(wait_s)
 
     async def _begin(self) -> float:
@@ -235,7 +233,7 @@ class NodeLease:
         if entry is not None and (before is None or before.state_id != self._state_id):
             self._is_namesake_up = True
             self._changed.set()
-            return _RETRY_S
+            return RETRY_S
         if before is not None:
             self._own.add(before.lease_id)
         started, renewal = self._now(), self._new_renewal(_random_id())

@@ -9,14 +9,14 @@ from typing import TypeVar
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 
+from .buckets import RETRY_S
+
 _LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 #: How long all waits of a start may take together (seconds): a cluster drops requests until it has a leader.
 START_S = 60.0
-#: Delay before an attempt is repeated (seconds).
-RETRY_S = 0.5
 #: Waits of at least this time are named in the error (seconds).
 _NAMED_S = 1.0
 
