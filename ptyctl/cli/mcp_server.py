@@ -96,7 +96,7 @@ def run(
 
     raise_open_file_limit()
     try:
-        tools, http = _check_options(transport, listen, toolsets, token_file)
+        tools, http = _choose_and_listen(transport, listen, toolsets, token_file)
         with http or nullcontext():
             default = _open_local_controller if standalone else _open_daemon_controller
             stdio = transport is not McpTransport.HTTP
@@ -131,7 +131,7 @@ def run_with_daemon(
 
     try:
         options = McpTransport.HTTP, listen, toolsets, token_file
-        tools, http = _check_options(*options, exposure=exposure(), generate=not system)
+        tools, http = _choose_and_listen(*options, exposure=exposure(), generate=not system)
     except AccessError as error:
         return _refuse(str(error))
     except PtyctlError as error:
@@ -156,7 +156,7 @@ def _refuse(reason: str) -> int:
     return EXIT_USAGE
 
 
-def _check_options(
+def _choose_and_listen(
     transport: McpTransport,
     listen: str,
     toolsets: str,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +17,9 @@ from ptyctl.terminal.runtime_mode import ADAPTER_NAMES, DEFAULT_PORT, TOKEN, TOK
 from .errors import EXIT_NO_CONNECTION, EXIT_USAGE, print_message
 from .options import AsJson
 from .output import print_json
+
+if TYPE_CHECKING:
+    from ptyctl.daemon.runtime_dir import RuntimeDir
 
 app = typer.Typer(help="Check the runtimes of the interactive terminal contract.", no_args_is_help=True)
 
@@ -56,22 +60,12 @@ def bridge(
     The token is that of PM_INTERACTIVE_TERMINAL_TOKEN_FILE or PM_INTERACTIVE_TERMINAL_TOKEN. Without one, the bridge does not
     start.
     """
-    from ptyctl.audit.audit_files import AuditFiles
-    from ptyctl.audit.audit_log import AuditLog
-    from ptyctl.controller.settings import load_settings
-    from ptyctl.daemon.bridge import ListenError, bridge_principal, open_listener, run_bridge
+    from ptyctl.daemon.bridge import ListenError, bridge_principal, open_listener
     from ptyctl.daemon.runtime_dir import SYSTEM_USER, RuntimeDir
     from ptyctl.stderr_log import log_to_stderr
     from transports.process import forbid_dumps, forget_variables
 
-    try:
-        token = read_token(os.environ)
-    except ValueError as error:
-        raise _refusal(f"the token {error}") from None
-    if (file := os.environ.get(TOKEN_FILE)) and Path(file).stat().st_mode & 0o077:
-        raise _refusal(f"{TOKEN_FILE}: other users can read it; run: chmod 600 {file}")
-    if not token:
-        raise _refusal(f"there is no token; write one to a file with mode 0600 and set {TOKEN_FILE}")
+    token = _bridge_token()
     if os.environ.get(SYSTEM_USER):
         raise _refusal(f"a bridge serves the daemon of its own user; unset {SYSTEM_USER}")
     try:
@@ -85,6 +79,28 @@ def bridge(
     host, port = listener.getsockname()[:2]
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     print_message(f"serving terminals at {where} as {bridge_principal(token).name}")
+    _serve_bridge(listener, token, runtime_dir)
+
+
+def _bridge_token() -> str:
+    """Return the token of the environment. Raises typer.Exit if there is none, or other users can read its file."""
+    try:
+        token = read_token(os.environ)
+    except ValueError as error:
+        raise _refusal(f"the token {error}") from None
+    if (file := os.environ.get(TOKEN_FILE)) and Path(file).stat().st_mode & 0o077:
+        raise _refusal(f"{TOKEN_FILE}: other users can read it; run: chmod 600 {file}")
+    if not token:
+        raise _refusal(f"there is no token; write one to a file with mode 0600 and set {TOKEN_FILE}")
+    return token
+
+
+def _serve_bridge(listener: socket.socket, token: str, runtime_dir: RuntimeDir) -> None:
+    """Serve until SIGINT or SIGTERM; close the listener."""
+    from ptyctl.audit.audit_files import AuditFiles
+    from ptyctl.audit.audit_log import AuditLog
+    from ptyctl.controller.settings import load_settings
+    from ptyctl.daemon.bridge import run_bridge
 
     async def serve() -> None:
         task = asyncio.ensure_future(run_bridge(listener, token, runtime_dir, audit_log.record))

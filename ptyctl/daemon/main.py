@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from ptyctl.controller.access import AccessController
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.policies import PolicyStore
 from ptyctl.controller.session_factory import ConsoleOwnership
-from ptyctl.controller.settings import load_access, load_settings
+from ptyctl.controller.settings import Settings, load_access, load_settings
 from ptyctl.controller.system_users import find_principal
 from ptyctl.core.principal import Principal
 from ptyctl.environment import environment_warnings, secret_variables
@@ -127,13 +127,7 @@ async def _serve_sessions(
     watchdog: LoopWatchdog,
     member: FleetMember | None,
 ) -> None:
-    settings = load_settings()
-    if runtime_dir.is_system:
-        load_access()  # reports a file that others can write
-    if extra_service is None:  # with one, this process's environment is also that of its clients, and the CLI has warned
-        for warning in environment_warnings(settings.devices_file):
-            _LOG.warning("%s", warning)
-        _forget_environment(settings.devices_file)
+    settings = _load_settings(runtime_dir, has_own_environment=extra_service is None)
     fd_store = FdStore(runtime_dir)
     # In a thread, because it loads the policy and platforms.
     ownership = None if member is None else member.ownership
@@ -154,23 +148,45 @@ async def _serve_sessions(
             record=controller.audit_log.record,
             admit=_admit_system_user if runtime_dir.is_system else admit_own_user,
         )
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, server.stop)
-        loop.add_signal_handler(HAND_OVER, _hand_over, controller)
-        loop.add_signal_handler(signal.SIGHUP, _hang_up, controller, _has_terminal())
+        _handle_signals(server, controller)
         _report_ready()
         gc.freeze()  # a full collection of the modules' objects would take 45 ms each time
         gc.set_threshold(*COLLECTION_THRESHOLDS)
-        serving = asyncio.create_task(server.serve(listen_socket))
-        extra = [asyncio.create_task(extra_service(access, web))] if extra_service is not None else []
-        done, _ = await asyncio.wait([serving, *extra], return_when=asyncio.FIRST_COMPLETED)
-        server.stop()
-        for task in extra:
-            task.cancel()
-        await asyncio.gather(serving, web.close(), *extra, return_exceptions=True)
-        for task in done:
-            task.result()
+        services = [server.serve(listen_socket), *(() if extra_service is None else (extra_service(access, web),))]
+        await _serve_until_stopped(server, web, services)
+
+
+def _load_settings(runtime_dir: RuntimeDir, *, has_own_environment: bool) -> Settings:
+    """Load the settings. Without an environment of its own, the process has that of its clients, and the CLI has warned."""
+    settings = load_settings()
+    if runtime_dir.is_system:
+        load_access()  # reports a file that others can write
+    if has_own_environment:
+        for warning in environment_warnings(settings.devices_file):
+            _LOG.warning("%s", warning)
+        _forget_environment(settings.devices_file)
+    return settings
+
+
+def _handle_signals(server: DaemonServer, controller: LocalController) -> None:
+    """Install the handlers of the signals that `run` describes."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, server.stop)
+    loop.add_signal_handler(HAND_OVER, _hand_over, controller)
+    loop.add_signal_handler(signal.SIGHUP, _hang_up, controller, _has_terminal())
+
+
+async def _serve_until_stopped(server: DaemonServer, web: WebService, services: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Run the server and the extra service, if any; stop all when the first one returns. Raises that one's exception."""
+    serving, *extra = [asyncio.create_task(service) for service in services]
+    done, _ = await asyncio.wait([serving, *extra], return_when=asyncio.FIRST_COMPLETED)
+    server.stop()
+    for task in extra:
+        task.cancel()
+    await asyncio.gather(serving, web.close(), *extra, return_exceptions=True)
+    for task in done:
+        task.result()
 
 
 async def _admit_system_user(peer: PeerCredentials) -> Principal:

@@ -117,14 +117,8 @@ async def connect(credentials: Credentials, *, wait_s: float = CONNECT_S) -> Cli
                 )
         except (nats.errors.Error, OSError) as error:
             await _close(client)
-            if (refusal := _certificate_refusal(error, credentials)) is not None:
+            if (refusal := _refusal(error, credentials)) is not None:
                 raise refusal from None
-            if "authorization" in str(error).lower():
-                raise PtyctlError(
-                    ErrorCode.AUTH_FAILED,
-                    f"the NATS servers do not accept the key of node {credentials.node}",
-                    hint="use the files of one ptyctl fleet init for servers and nodes",
-                ) from None
             if asyncio.get_running_loop().time() >= deadline:
                 raise PtyctlError(
                     ErrorCode.CONNECT_FAILED,
@@ -166,18 +160,24 @@ def _tls(credentials: Credentials) -> ssl.SSLContext | None:
     return context
 
 
-def _certificate_refusal(error: Exception, credentials: Credentials) -> PtyctlError | None:
-    """Return AUTH_FAILED if one side did not accept the other's certificate."""
+def _refusal(error: Exception, credentials: Credentials) -> PtyctlError | None:
+    """Return AUTH_FAILED if one side did not accept the other's certificate, or the servers not the key; otherwise None."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLError):
         cause = cause.__cause__ or cause.__context__
-    if cause is None:
-        return None
-    return PtyctlError(
-        ErrorCode.AUTH_FAILED,
-        f"node {credentials.node} and the NATS servers do not accept each other's certificates: {cause.reason or cause}",
-        hint="use the files of one fleet, and check the clocks and the addresses of the servers with ptyctl fleet doctor",
-    )
+    if cause is not None:
+        return PtyctlError(
+            ErrorCode.AUTH_FAILED,
+            f"node {credentials.node} and the NATS servers do not accept each other's certificates: {cause.reason or cause}",
+            hint="use the files of one fleet, and check the clocks and the addresses of the servers with ptyctl fleet doctor",
+        )
+    if "authorization" in str(error).lower():
+        return PtyctlError(
+            ErrorCode.AUTH_FAILED,
+            f"the NATS servers do not accept the key of node {credentials.node}",
+            hint="use the files of one ptyctl fleet init for servers and nodes",
+        )
+    return None
 
 
 async def _ignore(error: Exception) -> None:

@@ -107,13 +107,7 @@ async def _wait(session: Session, owner: Owner, ttl_s: float, deadline: float) -
             if _now() >= deadline:
                 queue.pause(owner, _now())
                 session.lock_changed()
-                position = queue.waiting(_now()).index(owner) + 1
-                raise PtyctlError(
-                    error.code,
-                    f"{error.message}; you are number {position} in the queue",
-                    {**error.details, "queue_position": position},
-                    hint="ask again at once to keep the place in the queue",
-                ) from None
+                raise _with_queue_position(error, queue.waiting(_now()).index(owner) + 1) from None
         else:
             session.lock_changed()
             return lease
@@ -123,6 +117,15 @@ async def _wait(session: Session, owner: Owner, ttl_s: float, deadline: float) -
             queue.withdraw(owner)
             session.lock_changed()
             raise
+
+
+def _with_queue_position(error: PtyctlError, position: int) -> PtyctlError:
+    return PtyctlError(
+        error.code,
+        f"{error.message}; you are number {position} in the queue",
+        {**error.details, "queue_position": position},
+        hint="ask again at once to keep the place in the queue",
+    )
 
 
 def _next_check(session: Session) -> float:
