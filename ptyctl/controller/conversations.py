@@ -19,7 +19,6 @@ from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.api.model import Addressed
 from ptyctl.api.pty import PtyReply, PtyReplyBase, encode_error
 from ptyctl.api.session import SessionRequest
-from ptyctl.session.activity import caller
 from ptyctl.session.calls import block_read, expect_send, pty_calls, screen_queries, termination
 from ptyctl.session.calls.block_search import blocks_search
 from ptyctl.session.io.errors import from_os_error
@@ -31,6 +30,7 @@ from .channels import session_spec
 from .destinations import CONVERSATION
 from .recovery import StoredSessions
 from .registry import SessionRegistry
+from .session_actions import resize
 from .session_factory import SessionFactory
 
 _CTRL_D = b"\x04"
@@ -207,9 +207,7 @@ class Conversations:
 
 
 def _resize(session: Session, request: pty.PtyResize) -> PtyReply:
-    termination.check_may_end(session, request.task_id)
-    session.resize(request.cols, request.rows)
-    session.activity.record("resize", **caller(request.task_id), cols=request.cols, rows=request.rows)
+    resize(session, request.cols, request.rows, request.task_id)
     return PtyReply(cols=session.cols, rows=session.rows)
 
 

@@ -51,7 +51,7 @@ class SessionActions:
         self._stored = stored
         self._destinations = destinations
         self._platforms = platforms
-        #: Why attempts failed that continued after their callers were answered: by session, and by console until its next open.
+        #: Errors of attempts that failed after their call had returned: by session, and by console until its next open.
         self._failures: dict[str, PtyctlError] = {}
         self._console_failures: dict[str, PtyctlError] = {}
         self._actions = {
@@ -260,6 +260,13 @@ def capabilities(platforms: Iterable[str]) -> Capabilities:
     )
 
 
+def resize(session: Session, cols: int, rows: int, task_id: str | None) -> None:
+    """Resize the terminal for a caller. Raises PtyctlError LOCKED, UNSUPPORTED, REMOTE_CLOSED."""
+    termination.check_may_end(session, task_id)
+    session.resize(cols, rows)
+    session.activity.record("resize", **caller(task_id), cols=cols, rows=rows)
+
+
 async def configure(session: Session, request: ConfigRequest) -> ConfigReply:
     """Change or read a session's mode, expectations, size or pace.
 
@@ -279,9 +286,7 @@ async def configure(session: Session, request: ConfigRequest) -> ConfigReply:
     elif request.action == "resize":
         assert request.cols is not None
         assert request.rows is not None
-        termination.check_may_end(session, request.task_id)
-        session.resize(request.cols, request.rows)
-        session.activity.record("resize", **caller(request.task_id), cols=request.cols, rows=request.rows)
+        resize(session, request.cols, request.rows, request.task_id)
     elif request.expect is not None:
         session.update_expect(request.expect)
     return ConfigReply(

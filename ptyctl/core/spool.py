@@ -90,6 +90,11 @@ def whole_characters(text: bytes) -> int:
     return len(text)
 
 
+def whole_line_ends(head: bytes, tail: bytes) -> tuple[bytes, bytes]:
+    """Return both ends of a shortened text without the lines that the cuts split. A head without a line end remains."""
+    return head[: head.rfind(b"\n") + 1] or head[: whole_characters(head)], tail[tail.find(b"\n") + 1 :]
+
+
 #: Returns the hidden ranges (begin, end) that overlap a range of offsets: ascending, disjoint, not clipped.
 FindHidden = Callable[[int, int], Sequence[tuple[int, int]]]
 

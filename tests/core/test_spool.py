@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptyctl.core.search import MATCH_LIMIT_BYTES, Search, compile_pattern
-from ptyctl.core.spool import UTF8_MAX_BYTES, HiddenRanges, SpoolWindow, last_lines, whole_characters
+from ptyctl.core.spool import UTF8_MAX_BYTES, HiddenRanges, SpoolWindow, last_lines, whole_characters, whole_line_ends
 from tests.cost import lines_of
 
 pieces = st.lists(st.binary(max_size=40), max_size=30)
@@ -84,6 +84,11 @@ def test_whole_characters_invalid_start_bytes_are_counted() -> None:
         assert whole_characters(data) == len(data)
     for data in (b"\xc2", b"\xe2\x82", b"\xf0\x9f\x98"):
         assert whole_characters(b"x" + data) == 1
+
+
+def test_whole_line_ends_drop_the_lines_that_are_cut() -> None:
+    assert whole_line_ends(b"one\ntw", b"ree\nfour\n") == (b"one\n", b"four\n")
+    assert whole_line_ends(b"one\xe2\x82", b"four") == (b"one", b"four")
 
 
 alphabet = st.sampled_from([b"a", b"b", b"\n", "é".encode(), b"ab", b" ", b"\xff"])

@@ -14,10 +14,11 @@ from typing import Any
 from ptyctl.api.exec import ExecRequest
 from ptyctl.core.renderer import render_line
 from ptyctl.core.search import line_pattern
-from ptyctl.core.spool import whole_characters
+from ptyctl.core.spool import whole_characters, whole_line_ends
 from ptyctl.session.io.output_stream import LINE_BYTES, OutputStream
 from ptyctl.session.io.pattern_search import line_steps, search_with
 from ptyctl.session.runs.run import Run
+from ptyctl.session.runs.run_output import omission_note
 
 from .cursor import parse_cursor
 
@@ -79,12 +80,9 @@ def _shortened(stream: OutputStream, begin: int, end: int, limit: int) -> tuple[
     """Return the text and the number of omitted bytes. Of text above `limit`, only whole lines of both ends are kept."""
     if end - begin <= limit:
         return stream.read(begin, end).decode("utf-8", "replace"), 0
-    head = stream.read(begin, begin + limit // 2)
-    tail = stream.read(end - limit // 2, end)
-    head = head[: head.rfind(b"\n") + 1] or head[: whole_characters(head)]
-    tail = tail[tail.find(b"\n") + 1 :]
+    head, tail = whole_line_ends(stream.read(begin, begin + limit // 2), stream.read(end - limit // 2, end))
     omitted = end - begin - len(head) - len(tail)
-    gap = f"[... {omitted} bytes left out here; they can be read from cursor {begin + len(head)} on ...]\n"
+    gap = omission_note(omitted, begin + len(head))
     return head.decode("utf-8", "replace") + gap + tail.decode("utf-8", "replace"), omitted
 
 

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from ptyctl.core.secret_masker import SecretMasker
-from ptyctl.core.spool import whole_characters
+from ptyctl.core.spool import whole_characters, whole_line_ends
 from ptyctl.session.transcript.append_file import AppendFile
 from transports.errors import ChannelError
 from transports.receiver import Receiver
@@ -57,9 +57,7 @@ class ErrorOutput(Receiver):
             return data[: len(data) if ended else whole_characters(data)].decode("utf-8", "replace"), lost
         note = f"[... {kept - begin} bytes: the middle is left out here ...]\n"
         half = (limit - len(note)) // 2
-        head, tail = self._file.read(begin, begin + half), self._file.read(kept - half, kept)
-        head = head[: head.rfind(b"\n") + 1] or head[: whole_characters(head)]
-        tail = tail[tail.find(b"\n") + 1 :]
+        head, tail = whole_line_ends(self._file.read(begin, begin + half), self._file.read(kept - half, kept))
         omitted = kept - begin - len(head) - len(tail)
         return f"{head.decode('utf-8', 'replace')}{note}{tail.decode('utf-8', 'replace')}", omitted + lost
 

@@ -8,7 +8,7 @@ from ptyctl.core.control_sequences import ESC, SGR_BODY, compile_bytes, sequence
 from ptyctl.core.echo import strip_echo, strip_prompt
 from ptyctl.core.normaliser import spool_size
 from ptyctl.core.renderer import Renderer, plain_text
-from ptyctl.core.spool import whole_characters
+from ptyctl.core.spool import whole_characters, whole_line_ends
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.time_slice import TimeSlice
 
@@ -81,7 +81,7 @@ async def run_output(run: Run, stream: OutputStream, limit: int) -> RunOutput:
         return RunOutput("")
     if not stream.holds_raw(run.raw_begin, stream.raw_size if run.result is None else run.result.raw_end):
         return _from_spool(run, stream, limit)
-    return await _Output(run, stream).shortened(limit)
+    return await _RunOutput(run, stream).shortened(limit)
 
 
 def _from_spool(run: Run, stream: OutputStream, limit: int) -> RunOutput:
@@ -91,18 +91,17 @@ def _from_spool(run: Run, stream: OutputStream, limit: int) -> RunOutput:
     if end - begin <= limit and begin >= stream.window.start:
         text = stream.read(begin, end).decode("utf-8", "replace")
         return RunOutput(strip_prompt(text, prompt) if prompt else text)
-    half = (limit - len(_omission(end - begin, end))) // 2
+    half = (limit - len(omission_note(end - begin, end))) // 2
     read = stream.read if begin >= stream.window.start else stream.read_spool_file
-    head, tail = read(begin, min(begin + half, end)), stream.window.read(max(begin, end - half), end)
-    head = head[: head.rfind(b"\n") + 1] or head[: whole_characters(head)]
-    tail = tail[tail.find(b"\n") + 1 :]
+    tail = stream.window.read(max(begin, end - half), end)
+    head, tail = whole_line_ends(read(begin, min(begin + half, end)), tail)
     omitted = max(end - begin - len(head) - len(tail), 0)
-    omission = _omission(omitted, begin + len(head))
+    omission = omission_note(omitted, begin + len(head))
     text = f"{head.decode('utf-8', 'replace')}{omission}{tail.decode('utf-8', 'replace')}"
     return RunOutput(strip_prompt(text, prompt) if prompt else text, omitted)
 
 
-class _Output:
+class _RunOutput:
     """The raw output of a run up to its current end."""
 
     def __init__(self, run: Run, stream: OutputStream) -> None:
@@ -120,13 +119,13 @@ class _Output:
                 return RunOutput(text)
         stream, result = self._stream, self._run.result
         spool_end = stream.spool_end + stream.normaliser.held if result is None else result.output_end
-        half = (limit - len(_omission(self._end, spool_end))) // 2
+        half = (limit - len(omission_note(self._end, spool_end))) // 2
         head, head_end = await self._head(half)
         tail, tail_begin = await self._tail(half, head_end)
         after_begin = not (self._run.echoed or self._run.on_device)
         cursor = self._spool_begin() + spool_size(stream.read_raw(self._begin, head_end), after_begin=after_begin)
         omitted = spool_end - spool_size(stream.read_raw(tail_begin, self._end)) - cursor
-        return RunOutput(f"{head}{_omission(omitted, cursor)}{tail}", omitted) if omitted > 0 else RunOutput(head + tail)
+        return RunOutput(f"{head}{omission_note(omitted, cursor)}{tail}", omitted) if omitted > 0 else RunOutput(head + tail)
 
     async def _head(self, size: int) -> tuple[str, int]:
         """Return whole lines of the start that fit in `size` bytes, and the raw offset after them."""
@@ -199,5 +198,5 @@ def _first_readable(data: bytes, at: int) -> int:
     return len(data) - len(data[at:].lstrip(_WITHIN))
 
 
-def _omission(omitted: int, cursor: int) -> str:
+def omission_note(omitted: int, cursor: int) -> str:
     return f"[... {omitted} bytes left out here; they can be read from cursor {cursor} on ...]\n"
