@@ -137,9 +137,7 @@ class ForegroundReader:
     def _knows_prompt(self) -> bool:
         """Return whether the output tells if the shell has shown its prompt since the last line was submitted."""
         return (
-            self._far_end.has_marks()
-            or self._terminal.unfinished_line.entered_raw < 0
-            or bool((self._terminal.learned_prompt or "").strip())
+            self._far_end.has_marks() or self._terminal.entered_raw < 0 or bool((self._terminal.learned_prompt or "").strip())
         )
 
     def _has_taken_enter(self) -> bool:

@@ -98,6 +98,7 @@ class OutputStream(Receiver):
         handling_marks: whether the marks of a received chunk are being published.
         last_data: when the last byte arrived, on the loop's clock.
         prompts: the spool ranges of prompt marks' lines.
+        has_prompt_marks: whether a shell has sent a prompt mark.
         last_prompt: the last prompt mark, with the text of the line mark that followed it.
         incarnation_raw: the raw offset at which the current incarnation began.
     """
@@ -128,6 +129,7 @@ class OutputStream(Receiver):
         self.normaliser = state.normaliser or Normaliser(state.raw.size, state.spool_size)
         self.raw_size, self.spool_end = self.normaliser.raw, self.window.end
         self.prompts = state.prompts
+        self.has_prompt_marks = state.prompts.count > 0
         self.last_prompt: Mark | None = state.last_prompt
         self.widths = WidthHistory(columns, state.resizes)
         self.signal = Signal(min(COALESCE_BYTES, window_bytes // 2))  # waiters see all text before it leaves the window
@@ -438,6 +440,7 @@ class OutputStream(Receiver):
             self._shell_returned_raw = placed.raw_begin
         if placed.mark.kind == "prompt":
             self.prompts.add(placed.spool_begin, placed.spool_end)
+            self.has_prompt_marks = True
             self.transcript.add_prompt(self.prompts.packed(self.prompts.count - 1))
             self.last_prompt = placed.mark
         self._publisher.publish(placed)

@@ -122,7 +122,7 @@ class TerminalState:
 
     def _render_last_line(self) -> str:
         stream = self.stream
-        if stream.prompts.count:
+        if stream.has_prompt_marks:
             return render_line(without_fill(stream.last_line()))
         output = stream.read_raw(max(stream.raw_size - PROMPT_BYTES, stream.incarnation_raw), stream.raw_size)
         row = stream.last_raw_line()

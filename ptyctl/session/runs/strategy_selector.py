@@ -121,7 +121,7 @@ class StrategySelector:
     @property
     def has_marks(self) -> bool:
         """Whether the shell in the foreground sends marks."""
-        return self._integrated and not self._marks_lost and self._stream.prompts.count > 0
+        return self._integrated and not self._marks_lost and self._stream.has_prompt_marks
 
     def prompt_mark_received(self) -> None:
         """Handle a prompt mark: a shell with marks is in the foreground, so the state of another shell is dropped."""
