@@ -126,7 +126,7 @@ def _session(name: str) -> Iterator[tuple[BlockingClient, str]]:
 def _exec(name: str, command: str, timeout_s: float | None, task_id: str, as_json: bool) -> int:
     """Print the output and return the command's exit code; on a device 0, or 1 if the output has signs of an error."""
     with _session(name) as (client, session_id):
-        reply = _Execution(client, session_id, task_id).run(command, timeout_s)
+        reply = _FollowedCommand(client, session_id, task_id).run(command, timeout_s)
     if reply is None:
         return EXIT_INTERRUPTED
     if as_json:
@@ -163,7 +163,7 @@ class _StopWaiting(Exception):
     """The user pressed Ctrl-C a second time."""
 
 
-class _Execution:
+class _FollowedCommand:
     """One command and the calls that wait for it."""
 
     def __init__(self, client: BlockingClient, session_id: str, task_id: str) -> None:

@@ -241,7 +241,7 @@ class Leases:
 
 
 @dataclass(slots=True)
-class _Place:
+class _QueuePlace:
     """A place in the queue. `calls`: number of waiting calls of the task; with 0, the place is kept until `kept_until`."""
 
     calls: int = 0
@@ -256,12 +256,12 @@ class LeaseQueue:
     """
 
     def __init__(self) -> None:
-        self._places: dict[Owner, _Place] = {}  # in order of arrival
+        self._places: dict[Owner, _QueuePlace] = {}  # in order of arrival
 
     def join(self, owner: Owner, now: float) -> None:
         """Add a waiting call, at the owner's place or at the end."""
         self._expire(now)
-        self._places.setdefault(owner, _Place()).calls += 1
+        self._places.setdefault(owner, _QueuePlace()).calls += 1
 
     def pause(self, owner: Owner, now: float) -> None:
         """End a call without the lease; keep the place for `GRACE_S`."""

@@ -58,7 +58,7 @@ def see_nodes(nodes: Iterable[str]) -> str:
 
 
 @dataclass(slots=True)
-class _Site:
+class _OtherSite:
     """A site that is followed."""
 
     nodes: NodeDirectory
@@ -75,7 +75,7 @@ class OtherSites:
         self._site = site
         self._replicas = replicas
         self._now = now
-        self._sites: dict[str, _Site] = {}
+        self._sites: dict[str, _OtherSite] = {}
         #: Since when the hub does not answer (epoch seconds); None if it does, or was not asked yet.
         self.cut_since: float | None = None
 
@@ -146,7 +146,7 @@ class OtherSites:
         nodes = known.nodes if known is not None else NodeDirectory(self._bucket(NODES, site), "", self._now)
         sessions = known.sessions if known is not None else SessionDirectory(self._bucket(SESSIONS, site), "")
         following = [asyncio.create_task(nodes.follow()), asyncio.create_task(sessions.follow())]
-        self._sites[site] = _Site(nodes, sessions, following, self._now())
+        self._sites[site] = _OtherSite(nodes, sessions, following, self._now())
 
     def _bucket(self, name: str, site: str) -> Bucket:
         store = KeyValue(name=name, stream=mirror_name(name, site), pre=f"$KV.{name}.", js=self._hub, direct=False)

@@ -46,7 +46,7 @@ _Frames = AsyncGenerator[list[RecordingFrame], None]
 Run = Callable[[Scope, Receive, Callable[[], Awaitable[None]]], Awaitable[None]]
 
 
-class _Writer(Protocol):
+class _TextExport(Protocol):
     """Makes the text of a download from frames of the recording."""
 
     def feed(self, frame: RecordingFrame) -> None: ...
@@ -177,7 +177,7 @@ class _Cast:
         return self._writer
 
 
-async def _pieces(controller: Controller, session_id: str, writer: _Writer) -> AsyncGenerator[str, None]:
+async def _pieces(controller: Controller, session_id: str, writer: _TextExport) -> AsyncGenerator[str, None]:
     """Yield the text of a session, piece by piece."""
     run_in_thread = partial(asyncio.get_running_loop().run_in_executor, _thread)
     async with aclosing(_frames(controller, session_id)) as pages:
@@ -188,7 +188,7 @@ async def _pieces(controller: Controller, session_id: str, writer: _Writer) -> A
     yield await run_in_thread(writer.finish)
 
 
-def _next_slice(frames: Iterator[RecordingFrame], writer: _Writer) -> str | None:
+def _next_slice(frames: Iterator[RecordingFrame], writer: _TextExport) -> str | None:
     """Return the text of the next frames, as many as there is time for; None if there are none."""
     frame, end = next(frames, None), time.thread_time() + _SLICE_S
     if frame is None:

@@ -41,7 +41,7 @@ _MAX_REACH, _MAX_COUNTS = 32, 12
 _LONGEST_BLOCK = 1 << 14
 
 
-class Walk(NamedTuple):
+class CursorWalk(NamedTuple):
     """The rows that a walk visits above and below its first row, the counts of its motions, and the rows it does not draw into.
 
     Rows are relative to the first one.
@@ -62,7 +62,7 @@ def walk_begin(data: bytes, begin: int, end: int, column: int) -> int:
     return found_begin if found_begin >= 0 else end
 
 
-def walk_at(data: bytes, begin: int, row: int, rows: int) -> Walk | None:
+def walk_at(data: bytes, begin: int, row: int, rows: int) -> CursorWalk | None:
     """Return the walk that begins at `begin` in a row of a screen, or None if there is none."""
     level = low = high = 0
     counts, drawn, at = set[int](), set[int](), begin
@@ -85,7 +85,7 @@ def walk_at(data: bytes, begin: int, row: int, rows: int) -> Walk | None:
     high = min(high, rows - 1 - row)
     if high > _MAX_REACH:
         return None
-    return Walk(-low, high, tuple(sorted(counts)), frozenset(range(low, high + 1)) - drawn)
+    return CursorWalk(-low, high, tuple(sorted(counts)), frozenset(range(low, high + 1)) - drawn)
 
 
 @lru_cache(maxsize=8)
@@ -120,12 +120,12 @@ def _lines(cols: int, *, erasing: bool) -> re2.Pattern[bytes]:
     return re2.compile(rb"%s(?:(?:%s)%s(?:(?:%s)%s){0,%d})*" % (still, _FIRST_COLUMN, still, COLUMN, still, cols), OPTIONS)
 
 
-def walk_end(walk: Walk, data: bytes, begin: int, end: int) -> int:
+def walk_end(walk: CursorWalk, data: bytes, begin: int, end: int) -> int:
     """Return the last offset up to `end` where the walk is in its first row."""
     return int(_rows(walk).match(data, begin, end).end())
 
 
-def line_begin(walk: Walk, data: bytes, begin: int, end: int) -> int | None:
+def line_begin(walk: CursorWalk, data: bytes, begin: int, end: int) -> int | None:
     """Return the next offset at which the walk is in the first column of its first row; None if it is too far."""
     for found in _IN_FIRST_COLUMN.finditer(data, begin, min(begin + _LONGEST_BLOCK, end)):
         for motion in _MOTION.finditer(data, found.start(), found.end()):
@@ -136,7 +136,7 @@ def line_begin(walk: Walk, data: bytes, begin: int, end: int) -> int | None:
 
 
 @lru_cache(maxsize=16)
-def _rows(walk: Walk) -> re2.Pattern[bytes]:
+def _rows(walk: CursorWalk) -> re2.Pattern[bytes]:
     """Compile a pattern of the bytes of a walk that end in its first row; it ignores columns."""
 
     def drawn(row: int) -> bytes:
@@ -171,7 +171,7 @@ class Unknown(NamedTuple):
         """Whether a part of a row is unknown."""
         return any(self.borders.values())
 
-    def may_change(self, walk: Walk, row: int, data: bytes, begin: int, end: int) -> bool:
+    def may_change(self, walk: CursorWalk, row: int, data: bytes, begin: int, end: int) -> bool:
         """Return whether a part of a walk, which begins and ends in the row `row`, may change the cells."""
         if not self.borders:
             return False

@@ -25,7 +25,7 @@ from .fast_forward import (
     unknown_grid,
     unknown_rows,
 )
-from .line_redraws import Unknown, Walk, line_begin, lines_end, unknown_cells, walk_at, walk_begin, walk_end
+from .line_redraws import CursorWalk, Unknown, line_begin, lines_end, unknown_cells, walk_at, walk_begin, walk_end
 from .parser import Tokenizer
 from .redraw import ScreenFrame, render_frame, serialize
 from .snapshot import ScreenSnapshot, Scrollback, restore_scrollback, stored_scrollback, take_scrollback, take_snapshot
@@ -286,7 +286,7 @@ class ScreenModel:
         for _ in range(_MAX_SHORTER_WALKS):
             if not is_redraw_long_enough(points[-1] - begin, self.cols * self.rows) or may_join(data, begin, points[-1]):
                 return begin, max(end, again)
-            visible = yield from self._draw_end_of_walk(walk, row, data, points)
+            visible = yield from self._draw_walk_end(walk, row, data, points)
             if visible is None:
                 break
             if visible == 0:
@@ -295,7 +295,7 @@ class ScreenModel:
         self._try_at = emulator.cost + _FAILURE_FACTOR * (emulator.cost - cost)
         return begin, end
 
-    def _draw_end_of_walk(self, walk: Walk, row: int, data: bytes, points: list[int]) -> Generator[None, None, int | None]:
+    def _draw_walk_end(self, walk: CursorWalk, row: int, data: bytes, points: list[int]) -> Generator[None, None, int | None]:
         """Draw only the last parts of a walk if they overwrite the others, and return 0 in this case.
 
         Otherwise return the number of the point after the last part that may remain visible, or None if that is unknown.
@@ -357,7 +357,7 @@ class ScreenModel:
             pass
 
 
-def _line_begins(walk: Walk, data: bytes, begin: int, end: int) -> Generator[None, None, list[int]]:
+def _line_begins(walk: CursorWalk, data: bytes, begin: int, end: int) -> Generator[None, None, list[int]]:
     """Return offsets at which a walk is in the first column of its first row: `begin`, others in steps, and its end."""
     points = [begin]
     for limit in (*range(begin + _PART_BYTES, end - _PART_BYTES // 2, _PART_BYTES), end - _LAST_PART_BYTES):
@@ -370,7 +370,7 @@ def _line_begins(walk: Walk, data: bytes, begin: int, end: int) -> Generator[Non
     return sorted(set(points))
 
 
-def _last_change(unknown: Unknown, walk: Walk, row: int, data: bytes, points: list[int]) -> Generator[None, None, int]:
+def _last_change(unknown: Unknown, walk: CursorWalk, row: int, data: bytes, points: list[int]) -> Generator[None, None, int]:
     """Return the number of the point after the last part of a walk that may change unknown cells, or 0."""
     for number in range(len(points) - 1, 0, -1):
         if unknown.may_change(walk, row, data, points[number - 1], points[number]):

@@ -32,7 +32,7 @@ FAILED_FOR_S = 60.0
 _Settings = LocalSettings | BridgeSettings
 
 
-class _Key(NamedTuple):
+class _RuntimeKey(NamedTuple):
     """The key by which connections are shared. For a program, it includes the environment of the client."""
 
     settings: _Settings
@@ -53,10 +53,10 @@ class Runtimes:
 
     def __init__(self) -> None:
         #: The adapters, the least recently used one first.
-        self._adapters: dict[_Key, RpcAdapter] = {}
+        self._adapters: dict[_RuntimeKey, RpcAdapter] = {}
         #: Configured programs that could not be started, with the time of the failure.
-        self._failed: dict[_Key, _Failure] = {}
-        self._connecting: WeakValueDictionary[_Key, asyncio.Lock] = WeakValueDictionary()
+        self._failed: dict[_RuntimeKey, _Failure] = {}
+        self._connecting: WeakValueDictionary[_RuntimeKey, asyncio.Lock] = WeakValueDictionary()
         self._bundled_answered = False
 
     async def connect(
@@ -92,7 +92,7 @@ class Runtimes:
             )
         if mode == "container_bridge":
             bridge = await asyncio.to_thread(bridge_settings, environment)
-            return await self._connected(_Key(bridge), what, lambda: ContainerBridgeAdapter(bridge))
+            return await self._connected(_RuntimeKey(bridge), what, lambda: ContainerBridgeAdapter(bridge))
         local = local_settings(runtime.binary_path, runtime.spawn_timeout_ms, environment)
         if mode == "local":
             return await self._connected(_key(local, environment), what, lambda: LocalAdapter(local, environment))
@@ -167,7 +167,7 @@ class Runtimes:
         key = _key(settings, environment)
         return await self._connected(key, what, lambda: LocalAdapter(settings, environment, strict=False))
 
-    async def _connected(self, key: _Key, what: ConnectInput, create: Callable[[], RpcAdapter]) -> RpcAdapter:
+    async def _connected(self, key: _RuntimeKey, what: ConnectInput, create: Callable[[], RpcAdapter]) -> RpcAdapter:
         """Return the adapter with these settings. A lost connection is replaced; its runtime session is resumed."""
         async with self._connecting.setdefault(key, asyncio.Lock()):
             adapter = self._adapters.pop(key, None) or create()
@@ -189,5 +189,5 @@ class Runtimes:
             await self._adapters.pop(key).close()
 
 
-def _key(settings: LocalSettings, environment: Mapping[str, str]) -> _Key:
-    return _Key(settings, frozenset(environment.items()))
+def _key(settings: LocalSettings, environment: Mapping[str, str]) -> _RuntimeKey:
+    return _RuntimeKey(settings, frozenset(environment.items()))

@@ -35,8 +35,8 @@ _COMPARED = 20_000
 _TERMINAL = ("cols", "rows", "state", "mode", "lock_holder", "lock_principal", "lock_expires_at")
 
 
-class Output(Protocol):
-    """Where a subscription's messages go. Waits until the connection takes them."""
+class MessageSink(Protocol):
+    """Sends the messages of a subscription. Each call waits until the connection accepts the message."""
 
     async def send(self, op: str, **fields: Any) -> None:
         """Send a message."""
@@ -50,7 +50,7 @@ class Output(Protocol):
 class TerminalTopic:
     """A live terminal. Output is pulled from the session only when the viewer may get it."""
 
-    def __init__(self, controller: Controller, output: Output, viewer: Viewer, session_id: str) -> None:
+    def __init__(self, controller: Controller, output: MessageSink, viewer: Viewer, session_id: str) -> None:
         self.session_id = session_id
         self._controller = controller
         self._output = output
@@ -99,7 +99,7 @@ class TerminalTopic:
             await self._output.send_frame(frame)
 
 
-async def send_sessions(feed: Feed, output: Output) -> None:
+async def send_sessions(feed: Feed, output: MessageSink) -> None:
     """Send all sessions of the principal, then changes. Raises PtyctlError.
 
     Many are sent in several messages; all but the last of these have `more`.
@@ -114,7 +114,7 @@ async def send_sessions(feed: Feed, output: Output) -> None:
             await asyncio.sleep(0)  # the connection may have taken it at once
 
 
-async def send_approvals(feed: Feed, output: Output) -> None:
+async def send_approvals(feed: Feed, output: MessageSink) -> None:
     """Send the approval requests that the principal may answer, then changes. Raises PtyctlError."""
     async for change in _changes(feed):
         await output.send("approvals", approvals=change.entries, full=change.is_full, **change.fields)
@@ -151,7 +151,7 @@ async def _changes(feed: Feed) -> AsyncGenerator[_Change, None]:
             before = state
 
 
-async def send_screens(controller: Controller, session_id: str, output: Output, interval_s: Callable[[], float]) -> None:
+async def send_screens(controller: Controller, session_id: str, output: MessageSink, interval_s: Callable[[], float]) -> None:
     """Send the screen of a session, and again after each change. Raises PtyctlError.
 
     Args:
