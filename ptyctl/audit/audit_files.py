@@ -39,7 +39,7 @@ class AuditFiles:
         """Append encoded rows to the file of a month, such as "2026-11".
 
         Rows that a killed process has written after the recorded head are kept and counted in a row `recovered`; an incomplete
-        one is removed. Behind rows that do not fit the recorded head the chain continues with a row `chain_broken`.
+        one is removed. After rows that do not fit the recorded head the chain continues with a row `chain_broken`.
 
         Raises:
             OSError: no row was added.

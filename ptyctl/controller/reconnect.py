@@ -114,7 +114,7 @@ class ConsoleReconnector:
                 return
             await self._wait(session, series)
             async with self._registry.open_lock(session.spec.device_id or ""):
-                if session.reconnect is not None:  # the session was not opened or closed in the meantime
+                if session.reconnect is not None:  # neither opened nor closed in the meantime
                     await self._attempt(session, series)
         async with self._registry.open_lock(session.spec.device_id or ""):
             if session.reconnect is None and session.state == "reconnecting":

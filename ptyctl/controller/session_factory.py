@@ -72,8 +72,8 @@ class ConsoleOwnership(Protocol):
         ...
 
 
-#: Least time between two opens that create or close files, which takes 3 to 8 ms of the event loop (seconds). A call of another
-#: client, which needs some iterations of the loop, meets one or two of them.
+#: Minimum time between two opens that create or close files, which blocks the event loop for 3 to 8 ms (seconds). A call of
+#: another client, which takes several loop iterations, is delayed by one or two of them.
 TURN_S = 0.015
 #: Receives each session that was opened, adopted or restored, once.
 SessionWatcher = Callable[[Session], None]

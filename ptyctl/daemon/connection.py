@@ -184,7 +184,7 @@ def connect(runtime_dir: RuntimeDir, *, start: bool = True) -> socket.socket:
         link = _try_connect(runtime_dir)  # another process may have started it meanwhile
         if link is None:
             error = _start(runtime_dir)
-            # Try even after an error: ours may have exited because another one was up, whose starter was killed.
+            # Connect even after an error: this daemon may have exited because another one runs, whose starter was killed.
             link = _try_connect(runtime_dir)
             if link is None and error is not None:
                 raise error

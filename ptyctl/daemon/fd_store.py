@@ -25,7 +25,7 @@ _SERVER = Path(__file__).with_name("fd_store_server.py")
 
 
 class FdStore:
-    """Holds descriptors by name beyond the life of this process.
+    """Holds descriptors by name, also after this process has ended.
 
     The store's process starts with the first descriptor. An empty store exits when the daemon disconnects.
     """

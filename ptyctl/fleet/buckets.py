@@ -101,7 +101,7 @@ class Bucket:
         headers = {"KV-Operation": "DEL"}
         if revision is not None:
             headers["Nats-Expected-Last-Subject-Sequence"] = str(revision)
-        marker_ttl_s = _MARKERS_S if self.ttl_s is None else None  # others end with the life of all keys
+        marker_ttl_s = _MARKERS_S if self.ttl_s is None else None  # others expire with the TTL of all keys
         async with reported("delete"):  # the library's delete() refuses a TTL
             await self.store._js.publish(f"{self.store._pre}{key}", headers=headers, msg_ttl=marker_ttl_s)
 

@@ -50,7 +50,7 @@ class HeldClaim:
         lease: of the node, which the stored claim names.
         lock: returns the lock of the console's session.
         on_lost: called once when the claim is lost.
-        inherited: the lock of the previous owner's session, with the rest of its life, once the claim is complete.
+        inherited: the lock of the previous owner's session, with its remaining TTL, once the claim is complete.
         lost_to: the claim of the new owner, once it is known.
         is_lost: whether the claim is over for this node.
         is_stopped: whether this node types no more under this claim.
@@ -315,7 +315,7 @@ class ConsoleClaims:
             await asyncio.sleep(min(until - now, _LOCK_CHECK_S))
 
     def _inherited(self, before: Claim | None, session_id: str) -> ClaimedLock | None:
-        """Return the lock of the earlier owner's session with the rest of its life, by the clock of that owner."""
+        """Return the lock of the earlier owner's session with its remaining TTL, by the clock of that owner."""
         if before is None or before.is_released or before.lock is None or before.session_id == session_id:
             return None
         if before.handed_over:
@@ -529,7 +529,7 @@ class ConsoleClaims:
         return abs(moved_s) > _LOCK_MOVED_S
 
     def _orphaned(self) -> list[tuple[str, Claim]]:
-        """Return the claims with this node's lease that no session has held for the life of a lease.
+        """Return the claims with this node's lease that no session has held for the TTL of a lease.
 
         Such a claim was stored after its call had ended, or handed over to this node without an open that followed.
         """

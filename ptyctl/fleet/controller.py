@@ -268,7 +268,7 @@ class FleetController:
     async def policy(self, request: PolicyRequest) -> PolicyReply:
         return await self._call(request.session_id, lambda node: node.policy(request))
 
-    # Of this node alone
+    # Operations on this node only
 
     async def search(self, request: SearchRequest) -> SearchReply:
         return await self._own.search(request)

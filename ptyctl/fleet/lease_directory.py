@@ -83,7 +83,7 @@ class LeaseDirectory:
         return None if renewal is None else renewal.lease_id
 
     def is_in_force(self, lease_id: str) -> bool:
-        """Return whether a renewal of a lease was received within its life."""
+        """Return whether a renewal of a lease was received within its TTL."""
         seen = self._seen.get(lease_id)
         return seen is not None and self._now() < seen.at + self._times.ttl_s
 

@@ -58,7 +58,7 @@ class SessionClaims:
     async def acquire(self, session: Session, state_dir: Path) -> None:
         """Claim the console of a session; return at once if its claim is held already.
 
-        The lock of the previous owner's session is taken over with the rest of its life.
+        The lock of the previous owner's session is taken over for its remaining TTL.
 
         Raises:
             PtyctlError: SESSION_MOVED if another node owns the console; CLAIM_LOST if another process of this node
@@ -210,7 +210,7 @@ def _claimed_by_namesake(claim: Claim, device_id: str) -> PtyctlError:
 
 
 def _take_over(session: Session, lock: ClaimedLock) -> None:
-    """Grant the holder of the previous owner's lock the rest of its life, with a new fence."""
+    """Grant the holder of the previous owner's lock its remaining TTL, with a new fence."""
     if lock.expires_in_s > 0 and session.lease() is None:
         now = asyncio.get_running_loop().time()
         session.leases.acquire(Owner(lock.principal, lock.holder), lock.expires_in_s, now)

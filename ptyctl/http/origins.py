@@ -1,6 +1,6 @@
-"""Which values of the headers Host and Origin a server accepts.
+"""The values of the Host and Origin headers that a server accepts.
 
-The check of Host stops DNS rebinding: a page whose name was made to resolve to a loopback address. That of Origin stops
+The Host check stops DNS rebinding: a page whose host name was made to resolve to a loopback address. The Origin check stops
 requests of other pages in the same browser.
 """
 

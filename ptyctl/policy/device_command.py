@@ -125,7 +125,7 @@ class DeviceGrammar:
                 yield operator, line[begin : match.start()].strip(), line[begin:].strip()
                 operator, begin = match.group(), place
             elif match.lastgroup == "unclosed":
-                # Not every device knows quotes: behind one that is not closed, they are no quotes.
+                # Not every device knows quotes: after one that is not closed, they are no quotes.
                 pattern = self._operator
         yield operator, line[begin:].strip(), line[begin:].strip()
 

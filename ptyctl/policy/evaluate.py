@@ -5,7 +5,7 @@ How a rule's `command` matches:
 - Its words are compared with the first words of a command; a command may have more. `*` in a word matches any text, the word
   `**` any number of words. Case does not matter on devices.
 - For `warn`, `ask` and `deny`, a word matches every abbreviation of it, and an unknown word of the text matches all. The rule
-  also matches behind a word such as `do`, and behind a negation (`no`, `undo`) unless it has `negated = false`. Where the
+  also matches after a word such as `do`, and after a negation (`no`, `undo`) unless it has `negated = false`. Where the
   device accepts the words of a command in several lines, the rule's first words may be absent.
   On a command line of an unknown family, quoted names, `for`, `fi` and single letters are a shell's, and no abbreviations.
 - For `allow`, every compared word must be known, and an abbreviation must not be one of a word that another rule, or a rule of
@@ -19,7 +19,7 @@ How a rule's `command` matches:
 in each command. It knows no abbreviations. On devices, the canonical text is in lower case, and the case of the expression does
 not matter.
 
-A text with several commands gets the strictest of their verdicts. The mode behind its first command is not known: there, rules
+A text with several commands gets the strictest of their verdicts. The mode after its first command is not known: there, rules
 that name a mode match if they do not allow.
 """
 

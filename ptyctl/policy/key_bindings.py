@@ -23,7 +23,7 @@ class Macro(NamedTuple):
     """What a key submits.
 
     Attributes:
-        text: a line behind the pending one, or a command; None if it is not known.
+        text: a line after the pending one, or a command; None if it is not known.
         is_command: whether the shell runs the text in place of the pending line.
     """
 
@@ -64,7 +64,7 @@ class KeyBindings:
 def read_bindings(report: str | None) -> KeyBindings:
     """Return the bindings in the report of a prompt mark; None if the shell does not report them.
 
-    The first line is `vi` or empty. Each other line is a binding as bash or zsh prints it, behind `s` for a macro, or `x` for a
+    The first line is `vi` or empty. Each other line is a binding as bash or zsh prints it, after `s` for a macro, or `x` for a
     command of the shell, or `!` for bindings that are missing.
     """
     if report is None:
@@ -92,7 +92,7 @@ def _macro(keys: str, text: str) -> Macro:
 
 
 def _decode(text: str) -> str:
-    """Return the characters of a text in the notation of bash or zsh. A key with Meta is sent behind Escape."""
+    """Return the characters of a text in the notation of bash or zsh. A key with Meta is sent after Escape."""
     return _NOTATION.sub(_decode_one, text)
 
 

@@ -65,8 +65,8 @@ _FILLS_NEXT_LINE = re2.compile(rb"\b(?:" + _FILLS_NEXT + rb")", _OPTIONS)
 _STTY_MODES = (
     rb"iuclc|lcase|LCASE|istrip|igncr|inlcr|icrnl|pass8|evenp|parity|oddp|nl\b|raw\b|start|stop|susp|quit|intr|discard|[$`]"
 )
-#: Commands of shells that put text into the next line, read a part of it, or have the terminal pass on another one. The words
-#: after `dd` do not begin with `if=`.
+#: Shell commands after which the shell reads another line than the typed one: they put text into it, read a part of it, or let
+#: the terminal change it. The words after `dd` do not begin with `if=`.
 _FILLS_LINE = re2.compile(
     rb"\b(?:" + _FILLS_NEXT + rb"|vared\b|commandline\b|read\s+(?:.*\s)?-\w*[knNdiu]|head\s+(?:.*\s)?-\w*c"
     rb"|stty\s(?:[^;&|\n]*[\s-])?(?:" + _STTY_MODES + rb")"
@@ -86,7 +86,7 @@ _CHANGES_KEYS = re2.compile(
 
 
 def fills_next_line(command: str) -> bool:
-    """Return whether a command of a shell may put text into the line behind its next prompt."""
+    """Return whether a command of a shell may put text into the line after its next prompt."""
     return _FILLS_NEXT_LINE.search(command.encode("utf-8", "surrogateescape")) is not None
 
 
@@ -177,7 +177,7 @@ class PendingLine:
 
     @property
     def typed(self) -> str | None:
-        """What was typed since the last line end, behind text that may be there; None if other keys may have changed it."""
+        """What was typed since the last line end, after text that may be there; None if other keys may have changed it."""
         return None if self._is_lost else self.typed_text
 
     @property
@@ -313,7 +313,7 @@ class PendingLine:
         self._is_known = self._is_known or not (self._keys_changed or self._was_killed)
 
     def read(self, line: str) -> None:
-        """Add a line that is about to be submitted as it was read from the screen: the next lines may continue it."""
+        """Add a line, as read from the screen, that is about to be submitted: the next lines may continue it."""
         self._submitted(line)
         self._is_read = True
 

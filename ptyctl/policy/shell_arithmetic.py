@@ -85,7 +85,7 @@ def _has_expansion(text: str) -> bool:
 
 
 def _has_zsh_subscript(node: Node) -> bool:
-    """Return whether zsh reads text behind a variable as a subscript with more than numbers: `$x[n]`."""
+    """Return whether zsh reads text after a variable as a subscript with more than numbers: `$x[n]`."""
     follows = node.next_sibling
     if follows is None or follows.start_byte != node.end_byte or not (text := source(follows)).startswith("["):
         return False

@@ -383,7 +383,7 @@ class _Walk:
     _removals: dict[tuple[str, str], None] = field(default_factory=dict)
     _operators: int = 0
     _words: int = 0
-    #: The words of commands, and the commands below nodes, which several nodes ask for.
+    #: Caches of the words of a command and of the commands below a node, which several nodes need.
     _words_of_node: dict[Node, tuple[Word, ...]] = field(default_factory=dict)
     _commands_of_node: dict[Node, list[tuple[Word, ...]]] = field(default_factory=dict)
 

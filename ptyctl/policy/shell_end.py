@@ -19,7 +19,7 @@ _OPERATOR = re.compile(rb"(?:\||&&)\s*\Z")
 
 
 def is_incomplete(text: bytes | bytearray) -> bool:
-    """Return whether text ends behind a backslash or an operator, or in quotes, brackets or a here-document.
+    """Return whether text ends after a backslash or an operator, or in quotes, brackets or a here-document.
 
     It does not know reserved words: each line between `do` and `done` is a command.
     """

@@ -170,12 +170,12 @@ _ORDINARY = frozenset(
 _ARCHITECTURES = frozenset(
     "i386 i486 i586 i686 athlon x86_64 ppc ppc64 ppc64le s390 s390x aarch64 armv7l riscv64".split()  # noqa: SIM905
 )
-#: Runners whose options are not known well enough to find the command behind them.
+#: Runners whose options are not known well enough to find the command after them.
 _OPAQUE = frozenset(
     "parallel docker podman kubectl nerdctl lxc virsh at batch sg ansible socat pdsh sched zargs zpty".split()  # noqa: SIM905
 )
 _OPAQUE_WITHOUT = {"docker": "exec", "podman": "exec", "kubectl": "exec", "nerdctl": "exec", "lxc": "exec", "virsh": "*exec*"}
-#: The text of `-c` in the same word, behind options of `su` or `script` without an argument.
+#: The text of `-c` in the same word, after options of `su` or `script` without an argument.
 _ATTACHED_COMMAND = re.compile(r"-[aefqrlmpP]*c(.+)", re.DOTALL)
 #: The option of a completion with a list of words, and its attached text.
 _WORD_LIST = re.compile(r"-[a-z]*W(.*)", re.DOTALL)
@@ -403,7 +403,7 @@ def _of_definition(words: tuple[Word, ...]) -> Inner:
 
 
 def _of_find(words: tuple[Word, ...]) -> Inner:
-    """Return the commands behind each -exec."""
+    """Return the commands after each -exec."""
     starts = [place for place, word in enumerate(words) if word in ("-exec", "-execdir", "-ok", "-okdir")]
     if any(word is None for word in words):
         return Inner(unknown="an argument of find is not known")

@@ -173,7 +173,7 @@ def resolve(node: Node, nested: int = 0) -> Word:
 
 
 def _join(parts: list[str]) -> Word:
-    """Return the word of its parts."""
+    """Join the parts of a word."""
     text = "".join(parts)
     expansions = [part for part in parts if isinstance(part, Expansion)]
     if expansions:

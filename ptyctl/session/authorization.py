@@ -135,7 +135,7 @@ class Authorization:
         self._has_secret = False
         #: The output at the last mark of a prompt that has shown no text.
         self._without_prompt_text = -1
-        #: Whether an earlier process has sent lines that the next ones may continue, and the output at a Ctrl-C since, or -1.
+        #: Whether an earlier process has sent lines that the next ones may continue; the raw offset of a Ctrl-C since, or -1.
         self._has_lost_lines = False
         self._interrupted_raw = -1
         #: Whether a shell without marks may be verified to be at an empty prompt, although an earlier process has sent lines.
@@ -664,7 +664,7 @@ class Authorization:
         self._enforce(verdict, text, places, writer)
 
     async def _verdict_on(self, lines: Sequence[str], places: Sequence[Place], judgement: Judgement) -> Verdict:
-        """Judge lines, also behind the lines that they may continue: at a prompt, or in the shell below a program."""
+        """Judge lines, also after the lines that they may continue: at a prompt, or in the shell below a program."""
         text = "\n".join(lines)
         whole = self._line.continued + text
         judge = partial(judgement.lines, lines, self._with_continued(text, places), places)
@@ -745,7 +745,7 @@ class Authorization:
         return self._may_be_history_shell(places) and expands_history(text) and self._expands_history(places)
 
     def _expands_history(self, places: Sequence[Place]) -> bool:
-        """Return whether a shell that expands `!` gets typed texts."""
+        """Return whether typed text goes to a shell that expands `!`."""
         if not self._may_be_history_shell(places):
             return False
         program = self._terminal.foreground_program()
@@ -929,7 +929,7 @@ class Authorization:
         elif (line.perhaps_submitted or (line.has_continued and line.is_empty)) and self._at_new_prompt():
             if line.is_empty or is_device:
                 line.clear()
-            else:  # the shell may insert text behind the prompt
+            else:  # the shell may insert text after the prompt
                 line.begin_command()
         elif line.has_continued and self._shell_has_line and self._is_read_by_program():
             self._shell_has_line = False
@@ -1001,7 +1001,7 @@ class Authorization:
 
 
 def _behind_last_line(pieces: Iterable[Piece]) -> tuple[bytes, bool]:
-    """Return the input behind the last line that it submits, and whether there is such a line."""
+    """Return the input after the last line that it submits, and whether there is such a line."""
     keys, follows = bytearray(), False
     for piece in pieces:
         if piece.submits:

@@ -1,4 +1,4 @@
-"""The pending line as the screen shows it: for lines that the model of the typed keys does not know."""
+"""The pending line as the screen shows it: for lines whose text the model of the typed keys does not know."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class LineReader:
         return readings
 
     def _is_readable(self, key: bytes) -> bool:
-        """Return whether the screen can show the line. The kernel's editor does not show it again behind a new prompt."""
+        """Return whether the screen can show the line. The kernel's editor does not show it again after a new prompt."""
         in_kernel = self._line.typed is None and self._terminal.reads_lines()
         return self._line.is_readable_at(key) and not in_kernel
 

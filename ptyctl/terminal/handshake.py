@@ -269,7 +269,7 @@ def _is_nonce(value: object) -> bool:
 
 
 def _text(value: object) -> str:
-    """Return a text that can be shown; empty for any other value."""
+    """Return a short printable text unchanged, and an empty one for any other value."""
     return value if isinstance(value, str) and len(value) <= _MAX_TEXT and value.isprintable() else ""
 
 

@@ -43,7 +43,7 @@ class WebSession:
         return self.client.principal
 
     def is_valid(self, accepts: Callable[[Token], bool]) -> bool:
-        """Return whether it has not ended. `accepts` returns whether a token is still valid."""
+        """Return whether the web session has not ended. `accepts` returns whether a token is still valid."""
         return not self._has_ended and _now() < self._expires_at and (self._token is None or accepts(self._token))
 
     def end(self) -> None:

@@ -12,7 +12,7 @@ import ptyctl.api.handle
 import ptyctl.terminal.request  # noqa: F401
 from ptyctl.api.model import MAX_MEMBERS, Request
 
-#: More than a request may have. Each of them is a fault of most fields.
+#: More members than a request may have. Each of them is an invalid value for most fields.
 _COUNT = MAX_MEMBERS + 1
 _LISTS: dict[str, list[Any]] = {
     "numbers": [1] * _COUNT,

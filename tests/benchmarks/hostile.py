@@ -44,7 +44,7 @@ Hostile = Callable[[], AbstractAsyncContextManager[Work]]
 
 
 class _Comparison:
-    """Reads from a quiet session, idle and while something else is done.
+    """Compares reads of a quiet session on an idle daemon with reads during other work.
 
     Attributes:
         idle: 99th percentiles of the idle daemon.

@@ -238,7 +238,7 @@ def test_inbox_in_a_terminal_of_80x24(daemon: Daemon, is_remote: bool) -> None:
         assert second.comment == "not tonight"
         person.press("q")
         person.sees(ENDED)
-        if not is_remote:  # ssh prints a line behind it
+        if not is_remote:  # ssh prints a line after it
             person.sees(RESTORED)
 
 

@@ -29,7 +29,7 @@ port = {port}
 session_type = "console"
 login = {{ automatic = false }}
 """
-#: The life of keys that `fleet doctor` expects, with a short margin.
+#: The lifetime of keys that `fleet doctor` expects, with a short margin.
 TIMES = LeaseTimes(renew_s=1.0, margin_s=0.5)
 
 

@@ -68,7 +68,7 @@ class FarEnd:
         self.connections: list[ScriptedDevice] = []
 
     def print_log(self, lines: int) -> None:
-        """Print log lines behind the prompt, and the prompt again."""
+        """Print log lines after the prompt, and the prompt again."""
         for connection in self.connections:
             connection.feed(b"\r\n" + LINE * lines + PROMPT)
 

@@ -32,7 +32,7 @@ async def test_second_open_returns_the_same_session(open_session: Open) -> None:
     assert (reply.lock_acquired, reply.lock_holder) == (False, "task-1")
     assert reply.lock_expires_at is not None
     assert reply.state == "open"
-    assert int(reply.next_cursor or 0) > 0  # what is new comes behind it; the history lies before
+    assert int(reply.next_cursor or 0) > 0  # new output follows it; the history precedes it
 
 
 @pytest.mark.also_remote("concurrent calls")

@@ -138,7 +138,7 @@ async def test_read_only_state_directory_is_reported_in_each_reply(tmp_path: Pat
                 shell.status(),
                 config(shell, "resize", cols=90, rows=30),
                 *(controller.pty(PTY_REQUESTS[tool].of({**request, **fields})) for tool, fields in reads.items()),
-                controller.pty(PTY_REQUESTS["blocks_get"].of({**request, "block_id": "none"})),  # an error
+                controller.pty(PTY_REQUESTS["blocks_get"].of({**request, "block_id": "none"})),  # fails
             ]
 
         # As the kernel answers root too on a file system that is mounted read-only.

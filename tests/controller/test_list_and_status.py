@@ -99,7 +99,7 @@ async def test_status_reports_state_lock_and_queue(bash: SessionHandle) -> None:
 
 async def test_observers_are_readers_without_the_lock(bash: SessionHandle) -> None:
     reads = [asyncio.create_task(read(bash, timeout_ms=0)) for _ in range(5)]
-    await asyncio.gather(*reads)  # a reader without a name is one, however often it reads
+    await asyncio.gather(*reads)  # a reader without a name counts once, however often it reads
     assert (await bash.status()).observers == [""]
     await read(bash, timeout_ms=0, task_id="watcher")
     await read(bash, timeout_ms=0, task_id="holder")

@@ -31,7 +31,7 @@ async def queued(handle: SessionHandle, *tasks: str) -> None:
 
 
 async def waiting(handle: SessionHandle, *tasks: str) -> list[asyncio.Task[SessionReply]]:
-    """A call of each task that waits, in this order."""
+    """Start a call for each task, in this order; return when all wait for the lock."""
     calls = []
     for number in range(len(tasks)):
         calls.append(asyncio.create_task(lock(handle, tasks[number], wait_ms=PATIENCE_MS)))

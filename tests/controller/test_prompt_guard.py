@@ -128,7 +128,7 @@ async def test_exec_after_a_paste_that_was_typed_ahead_and_cut_runs_its_command_
 async def test_exec_after_an_incomplete_line_that_was_typed_ahead_runs_its_command_alone(
     shell: SessionHandle, tmp_path: Path
 ) -> None:
-    """The prompt behind the first line is not the answer to the second one."""
+    """The prompt after the first line is not the answer to the second one."""
     await type_ahead(shell, f"true\n{HALF} \\\n", tmp_path / "begun")
     reply = await execute_when_free(shell, cmd="echo hi", task_id="b")
     assert (reply.stdout, reply.exit_code) == ("hi\n", 0)

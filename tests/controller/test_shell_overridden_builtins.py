@@ -1,4 +1,4 @@
-"""Aliases and functions of the user's with the names of builtins that a wrapped command needs."""
+"""User-defined aliases and functions with the names of builtins that a wrapped command needs."""
 
 from __future__ import annotations
 

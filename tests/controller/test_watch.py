@@ -68,7 +68,7 @@ async def test_watch_from_offset_returns_everything_after_it(bash: SessionHandle
     size = (await session(bash.controller, "list")).sessions[0].bytes_received  # type: ignore[index]
     watch = watching(bash, from_offset=0)
     assert b64decode((await anext(watch)).data_b64 or "") == b""
-    data = await output(watch, size)  # and the prompt, where that came behind the reply
+    data = await output(watch, size)  # and the prompt, if it follows the reply
     assert b"".join(b"%d\r\n" % number for number in range(1, 100001)) in data
     await watch.aclose()
 

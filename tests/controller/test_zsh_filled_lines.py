@@ -40,7 +40,7 @@ KEYS = {
     "print -z": f"print -z '{HELD}'\r",
     "accept-and-hold": "true \x1ba",
     "push-line": f"{HELD}\x1bqtrue\r",
-    "text behind it": f"print -z '{HELD}'\rtouch HELD",
+    "text after it": f"print -z '{HELD}'\rtouch HELD",
 }
 #: The argument of `print -z`, and keys that submit a denied line then.
 DENIED = [
@@ -58,7 +58,7 @@ DENIED = [
     ("$word';'$'" + r"\x01" * 51 + "''here> ls'", "\x1b[C\r"),
     ("$word';'", f"\x1b[C{'':101}here> ls\r"),
 ]
-#: Start-up files whose hooks put `$word` into the line of the next prompt, behind ptyctl's prompt function.
+#: Start-up files whose hooks put `$word` into the line of the next prompt, after ptyctl's prompt function.
 _ONCE = (
     "put() { [[ -z $word ]] || { $@ $word; word=; } }; insert() { LBUFFER+=$1; }; hook() { put insert; }; zmodload zsh/zle\n"
 )
@@ -272,7 +272,7 @@ async def test_lost_report_of_the_line_is_waited_for_once_until_zsh_reports_agai
     async def is_typed() -> bool:
         try:
             await write(zsh, data="touch one\recho $((40 + 2))x\r", until_regex="42x", timeout_ms=PATIENCE_MS)
-        except PtyctlError as error:  # the run may end before zsh has reported the line behind it
+        except PtyctlError as error:  # the run may end before zsh has reported the next line
             if error.code is not ErrorCode.POLICY_DENIED:
                 raise
             return False

@@ -84,7 +84,7 @@ IDS = st.integers(-(2**63), 2**64) | st.text(max_size=100) | st.sampled_from(['"
     IDS, st.sampled_from(["[" * 2000 + "]" * 2000, "\xff", "nonsense", "", '{"id":7}', '["id":7']), st.booleans(), st.booleans()
 )
 def test_id_of_undecodable_message_is_found(call_id: int | str, params: str, first: bool, ascii_only: bool) -> None:
-    """Clients put the id first, or behind the parameters."""
+    """Clients put the id first, or after the parameters."""
     encoded = json.dumps(call_id, ensure_ascii=ascii_only or call_id == "\ud800")
     members = [f'"id": {encoded}', '"jsonrpc": "2.0"', '"method": "m"']
     order = [*members, f'"params": {params}'] if first else [members[2], f'"params": {params}', members[1], members[0]]

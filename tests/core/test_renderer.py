@@ -125,7 +125,7 @@ FEATURES = st.sampled_from(
 def columns_of(line: str, cols: int) -> set[str]:
     """Expand tabs by columns, and drop combining marks at the begin, as the screen does; plain lines keep both.
 
-    Behind a ZWJ a character may have joined, or was there before: the text does not show which, so both are returned.
+    After a ZWJ a character may have joined, or was there before: the text does not show which, so both are returned.
     """
     rows = {("", 0)}
     for character in line:
@@ -337,7 +337,7 @@ JOINING = ["\u200d", "\U0001f468", "\u200d\U0001f469", "\u2764\ufe0f", "\u05b0",
 
 @given(st.lists(st.sampled_from(CHARACTERS + JOINING), max_size=14).map("".join), st.integers(1, 20), st.integers(0, 20))
 def test_line_without_controls_is_overwritten_like_a_drawn_one(line: str, width: int, column: int) -> None:
-    """NUL draws nothing, but the line is drawn at once then; the other one is drawn when it changes."""
+    """A line with NUL, which draws nothing, is drawn at once; a plain line is drawn only when it changes."""
     overwritten = f"\r\n\x1b[A\x1b[{column}C!".encode()
     assert render(line.encode() + overwritten, width) == render(b"\0" + line.encode() + overwritten, width)
 

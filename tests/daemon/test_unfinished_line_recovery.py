@@ -152,7 +152,7 @@ async def test_lines_after_restart_at_an_empty_prompt_without_marks_are_typed(
     (rules := folder.parent / "rules.toml").write_text(RULES)
     monkeypatch.setenv("PTYCTL_POLICY", str(rules))
     shell = await open_shell(life, program, folder, shell_integration="off")
-    await shell.read(until_idle_ms=200, timeout_ms=PATIENCE_MS)  # for the prompt
+    await shell.read(until_idle_ms=200, timeout_ms=PATIENCE_MS)  # until the prompt is shown
     await type_keys(shell, "expr 41 + 1\r", r"(?m)^42$")
     await shell.read(until_idle_ms=200, timeout_ms=PATIENCE_MS)
     shell = await life.again(shell)
@@ -172,7 +172,7 @@ async def test_line_following_unknown_text_after_restart_without_marks_is_refuse
     (rules := folder.parent / "rules.toml").write_text(RULES)
     monkeypatch.setenv("PTYCTL_POLICY", str(rules))
     shell = await open_shell(life, program, folder, shell_integration="off")
-    await shell.read(until_idle_ms=200, timeout_ms=PATIENCE_MS)  # for the prompt
+    await shell.read(until_idle_ms=200, timeout_ms=PATIENCE_MS)  # until the prompt is shown
     await type_keys(shell, "expr 41 + 1\r", r"(?m)^42$")
     await shell.read(until_idle_ms=200, timeout_ms=PATIENCE_MS)
     await shell.write(typed)

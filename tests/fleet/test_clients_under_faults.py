@@ -46,7 +46,7 @@ session_type = "console"
 SHORT = ("lease expired early", "wall clock of a node stepped", "node killed", "line cut")
 #: How long a client waits for an answer (seconds): longer than a node is paused.
 _PATIENCE_S = 30.0
-#: What a link may hold of acknowledged bytes when the console ends it (seconds).
+#: A write within this time of a cut may be lost with the link, although it was acknowledged (seconds).
 _IN_FLIGHT_S = 10.0
 #: Errors after which nothing was sent.
 _REFUSALS = (ErrorCode.LOCKED, ErrorCode.LOCK_REQUIRED, ErrorCode.SESSION_MOVED, ErrorCode.NOT_FOUND, ErrorCode.ALREADY_CLOSED)
@@ -314,7 +314,7 @@ async def running_campaign(
         await campaign.until_acknowledged(1)
         yield campaign, client
         await _cancel(tasks)
-        async with asyncio.timeout(30):  # what was acknowledged last may still be on its way
+        async with asyncio.timeout(30):  # the last acknowledged bytes may not have arrived yet
             while any(console.missing() for console in lines):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
 

@@ -44,7 +44,7 @@ async def _until_expired(store: KeyValue, key: str) -> None:
 async def test_update_of_a_key_renews_its_life(client: Client) -> None:
     store = await _bucket(client.jetstream(), LONG_TTL_S)
     revision = await store.create("k", b"1")
-    for _ in range(3):  # together longer than the life
+    for _ in range(3):  # together longer than the lifetime
         await asyncio.sleep(0.4 * LONG_TTL_S)
         revision = await store.update("k", b"2", revision)
     assert (await store.get("k")).value == b"2"

@@ -1,4 +1,4 @@
-"""The lease of a node, in a site in memory on a virtual clock: the write deadline never exceeds the life of the key."""
+"""The lease of a node, in a site in memory on a virtual clock: the write deadline never exceeds the TTL of the key."""
 
 from __future__ import annotations
 

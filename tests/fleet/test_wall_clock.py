@@ -1,4 +1,4 @@
-"""A wall clock that is set, of a node or of a NATS server, does not change who may type on a console."""
+"""Setting the wall clock of a node or a NATS server does not change who may type on a console."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Typed input on real programs and devices: the policy judges what they get, in the place where they get it."""
+"""Typed input on real programs and devices: the policy judges it by the program that reads it."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ MANY_MACROS = (
 #: Start-up files with bindings, and keys that then run a command which a rule denies.
 BOUND = {
     "vi mode of inputrc": ("bash", ".inputrc", "set editing-mode vi\n", "true\x1bv"),
-    "vi mode of inputrc, behind Ctrl-C": ("bash", ".inputrc", "set editing-mode vi\n", "true\x1b\x03v"),
+    "vi mode of inputrc, after Ctrl-C": ("bash", ".inputrc", "set editing-mode vi\n", "true\x1b\x03v"),
     "vi mode of inputrc, later": ("bash", ".inputrc", "set editing-mode vi\n", "true\x1b0v"),
     "macro of inputrc": ("bash", ".inputrc", '"\\C-t": "touch FORBIDDEN\\r"\n', "\x14"),
     "end of a line of inputrc": ("bash", ".inputrc", '"\\e[15~": " FORBIDDEN\\n"\n', "touch\x1b[15~"),
@@ -287,7 +287,7 @@ async def test_word_moves_and_v_in_a_shell_without_vi_mode_need_no_approval(poli
         assert (await session.screen(until_regex="(?m)^valvv", timeout_ms=PATIENCE_MS)).matched
 
 
-async def test_v_behind_escape_is_not_typed_where_the_mode_of_the_editor_is_not_known(
+async def test_v_after_escape_is_not_typed_where_the_mode_of_the_editor_is_not_known(
     policed: Controller, tmp_path: Path
 ) -> None:
     (tmp_path / ".inputrc").write_text("set editing-mode vi\n")
@@ -351,7 +351,7 @@ async def test_first_command_runs_once_it_is_approved_unless_the_folder_changes(
         assert (tmp_path / "held").exists() is not moves
 
 
-async def test_completion_typed_before_the_prompt_is_read_behind_it(tmp_path: Path) -> None:
+async def test_completion_typed_before_the_prompt_is_read_after_it(tmp_path: Path) -> None:
     rule = '[[rules]]\nid = "word"\ncommand = ["denyme"]\ndecision = "deny"\nreason = "it is a test"\n'
     program, go = tmp_path / "denyme", tmp_path / "go"
     program.write_text("#!/bin/sh\ntouch ran\n")
@@ -472,7 +472,7 @@ async def test_password_at_a_prompt_over_ssh_is_no_command_and_not_stored(
 LEAVING = ["\x03", "\x1c", "\x04", "\x03" + " " * 60_000, "\n", "x" * 4090 + "; "]
 
 
-async def test_text_for_a_line_editor_that_starts_behind_its_prompt_is_judged_as_its_own(
+async def test_text_for_a_line_editor_that_starts_after_its_prompt_is_judged_as_its_own(
     tmp_path: Path, policed: Controller
 ) -> None:
     async with shell_in(policed, tmp_path) as shell:
@@ -487,7 +487,7 @@ async def test_text_for_a_line_editor_that_starts_behind_its_prompt_is_judged_as
 
 @pytest.mark.parametrize("line", ["fc -s tou", "!tou", "f''c -s tou"])
 @pytest.mark.parametrize("protocol", ["local", "ssh"])
-async def test_line_of_the_history_that_the_shell_reads_behind_a_program_is_refused(
+async def test_line_of_the_history_that_the_shell_reads_below_a_program_is_refused(
     tmp_path: Path, policed: Controller, sshd: OpenSshServer, protocol: str, line: str
 ) -> None:
     (tmp_path / "begun").write_text("begun\n")
@@ -519,7 +519,7 @@ async def answer_password(controller: Controller, shell: SessionHandle, text: st
 
 @pytest.mark.usefixtures("trusted_sudo")
 @pytest.mark.parametrize("keys", LEAVING, ids=["ctrl-c", "ctrl-backslash", "ctrl-d", "ctrl-c long", "enter", "long"])
-async def test_answer_to_a_question_for_a_password_is_judged_behind_keys_that_leave_it(
+async def test_answer_to_a_question_for_a_password_is_judged_after_keys_that_leave_it(
     tmp_path: Path, policed: Controller, keys: str
 ) -> None:
     async with shell_in(policed, tmp_path) as shell:
@@ -531,7 +531,7 @@ async def test_answer_to_a_question_for_a_password_is_judged_behind_keys_that_le
 
 @pytest.mark.usefixtures("trusted_sudo")
 @pytest.mark.parametrize("keys", LEAVING, ids=["ctrl-c", "ctrl-backslash", "ctrl-d", "ctrl-c long", "enter", "long"])
-async def test_line_written_behind_keys_that_leave_a_question_for_a_password_is_judged(
+async def test_line_written_after_keys_that_leave_a_question_for_a_password_is_judged(
     tmp_path: Path, policed: Controller, keys: str
 ) -> None:
     async with shell_in(policed, tmp_path) as shell:
@@ -584,7 +584,7 @@ async def test_line_for_a_terminal_that_changes_its_characters_is_refused(
         assert (await shell.exec("true", timeout_ms=1)).done_reason == "approval"
 
 
-async def test_line_behind_a_change_of_modes_in_the_same_write_is_refused(tmp_path: Path, policed: Controller) -> None:
+async def test_line_after_a_change_of_modes_in_the_same_write_is_refused(tmp_path: Path, policed: Controller) -> None:
     command = (require_program("dash", "dash"),)
     async with await SessionHandle.open(policed, protocol="local", command=command, cwd=str(tmp_path)) as shell:
         await shell.exec("true", timeout_ms=PATIENCE_MS)

@@ -137,7 +137,7 @@ def test_mode_of_a_rule() -> None:
     assert found == {"config": "allow", "privileged": "deny", None: "deny"}
 
 
-def test_mode_behind_the_first_command_is_not_known() -> None:
+def test_mode_after_the_first_command_is_not_known() -> None:
     rules = policy('a ask: command = ["shutdown"]\nwhen = { mode = "config" }')
     assert decision("shutdown", rules) == "allow"
     assert decision("configure terminal\nshutdown", rules) == "ask"
@@ -188,7 +188,7 @@ def test_shell_of_a_device_is_judged_by_rules_for_shells() -> None:
     assert decision("bash rm x", policy('a deny: command = ["rm"]\nwhen = { platform = "linux" }'), "arista_eos") == "deny"
 
 
-def test_lines_behind_a_command_that_may_open_a_shell_are_judged_as_shell_commands() -> None:
+def test_lines_after_a_command_that_may_open_a_shell_are_judged_as_shell_commands() -> None:
     rules = policy('a ask: command = ["rm", "-x"]\nwhen = { platform = "linux" }', 'b deny: command = ["show", "clock"]')
     assert decision("rm y -x", rules, "arista_eos") == "allow"
     assert decision("rm y -x", rules, "arista_eos", None) == "ask"

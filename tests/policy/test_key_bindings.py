@@ -62,7 +62,7 @@ def test_key_bound_to_a_macro_submits_what_the_macro_runs(report: str, keys: byt
 
 
 @pytest.mark.parametrize(("report", "expected"), [(None, [(b"v", None)]), ("vi", [(b"v", None)]), ("", [])])
-def test_character_behind_escape_submits_unless_the_editor_is_known_to_have_no_vi_mode(
+def test_character_after_escape_submits_unless_the_editor_is_known_to_have_no_vi_mode(
     report: str | None, expected: list[tuple[bytes, str | None]]
 ) -> None:
     assert submitted(b"v", report, begin=b"touch x\x1b0") == expected
@@ -128,7 +128,7 @@ def test_key_that_is_longer_than_what_is_compared_submits_an_unknown_line() -> N
 
 
 @pytest.mark.parametrize(("keys", "submits"), [(b"ls\x1bA v#@", False), (b"ls\x1bi v#@", False), (b"ls\x1b0 v", True)])
-def test_key_behind_escape_that_enters_the_insert_mode_of_vi_ends_its_commands(keys: bytes, submits: bool) -> None:
+def test_key_after_escape_that_enters_the_insert_mode_of_vi_ends_its_commands(keys: bytes, submits: bool) -> None:
     model = PendingLine()
     model.set_bindings(read_bindings("vi"))
     for key in keys[:4]:

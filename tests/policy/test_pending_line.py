@@ -367,9 +367,7 @@ def test_known_line_is_what_the_line_editor_of_a_shell_returns(shell: str) -> No
         (b"x" * (MAX_LINE + 1) + b"\x1b", [(b"\x1b", None)]),
     ],
 )
-def test_escape_behind_a_command_of_vi_may_submit_it_in_an_editor(
-    keys: bytes, expected: list[tuple[bytes, str | None]]
-) -> None:
+def test_escape_after_a_command_of_vi_may_submit_it_in_an_editor(keys: bytes, expected: list[tuple[bytes, str | None]]) -> None:
     model = PendingLine(is_for_editor=True)
     assert [(piece.data, piece.line) for piece in model.feed(keys) if piece.submits] == expected
     at_prompt = PendingLine()
@@ -377,7 +375,7 @@ def test_escape_behind_a_command_of_vi_may_submit_it_in_an_editor(
 
 
 @pytest.mark.parametrize("change", [PendingLine.put_behind_text, PendingLine.lose])
-def test_incomplete_line_behind_text_that_the_shell_may_have_put_there_is_open(change: Callable[[PendingLine], None]) -> None:
+def test_incomplete_line_after_text_that_the_shell_may_have_put_there_is_open(change: Callable[[PendingLine], None]) -> None:
     model = PendingLine()
     list(model.feed(b"touch \\"))
     change(model)

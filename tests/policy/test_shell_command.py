@@ -44,7 +44,7 @@ def test_usual_command_is_known_and_removes_nothing(text: str) -> None:
 
 
 @given(st.sampled_from(CORPUS["removes"]), st.sampled_from(CORPUS["harmless"]), st.sampled_from(["; ", " && ", " || ", "\n"]))
-def test_removal_behind_another_command_is_found(removal: str, harmless: str, separator: str) -> None:
+def test_removal_after_another_command_is_found(removal: str, harmless: str, separator: str) -> None:
     form = canonical_shell(harmless.rstrip("\n") + (separator if "<<" not in harmless else "\n") + removal)
     assert removes(form) or form.unparsed
 

@@ -416,7 +416,7 @@ async def test_line_whose_policy_is_loaded_again_during_each_judgement_is_busy(
     assert (error.code, error.details["reason"], executed(console.device)) == (ErrorCode.BUSY, "place_changed", [])
 
 
-async def test_lines_are_judged_again_if_the_policy_was_loaded_while_the_keys_behind_them_were_judged(
+async def test_lines_are_judged_again_if_the_policy_was_loaded_while_the_keys_after_them_were_judged(
     console: Supervised, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judge, rules = console.session.authorization, Reloaded(monkeypatch)
@@ -635,7 +635,7 @@ async def test_line_that_output_or_a_resize_interrupts_is_judged_whole(console: 
     assert executed(console.device) == []
 
 
-async def test_unknown_line_is_read_from_the_screen_behind_a_resize(console: Supervised) -> None:
+async def test_unknown_line_is_read_from_the_screen_after_a_resize(console: Supervised) -> None:
     await write_to(console.session, key="ctrl_p")
     console.session.resize(10, 5)
     error = await refusal(write_to(console.session, key="enter"))
@@ -854,7 +854,7 @@ async def test_written_input_cut_anywhere_never_runs_a_denied_or_held_line(
 
 
 async def test_canonical_form_of_many_lines_is_recorded_once(console: Supervised) -> None:
-    """In the row of each line, it makes the audit log grow with the square of what is written."""
+    """Recorded with each line, it would make the audit log grow with the square of the input."""
     rows = list[dict[str, object]]()
 
     class AuditRows:

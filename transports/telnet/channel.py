@@ -21,9 +21,9 @@ from .connection import TelnetConnection
 from .negotiation import TelnetNegotiation
 
 #: Telnet has no mandatory handshake, and an idle console sends nothing at all. A server that negotiates starts as soon as it
-#: accepts. `open` therefore waits for options until the peer sends data, or is silent for this time,
+#: accepts. `open` therefore waits for options until the peer sends data, or is silent for the first of these times, but at most
+#: for the second one in total (seconds).
 NEGOTIATION_QUIET_S = 0.05
-#: but not longer than this in total.
 NEGOTIATION_LIMIT_S = 0.5
 #: How long a close waits for the kernel to take the remaining output.
 CLOSE_GRACE_S = 1.0

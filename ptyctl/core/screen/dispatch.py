@@ -19,7 +19,7 @@ _MAX_TITLES = 10
 _MAX_NUMBER = 6  # digits
 _MAX_NUMBERS = 32
 _MAX_PARAMETERS = 256  # characters
-#: Repeated text, and text between side margins, is drawn in parts of this size (characters), or of rows that may be scrolled.
+#: Repeated text, and text between side margins, is drawn in parts: of this number of characters, or of rows that may scroll.
 _PART = 4096
 _SCROLLED_ROWS = 3200
 

@@ -260,7 +260,7 @@ class Emulator(pyte.Screen):
         self.cursor.x, self.margin_wrap = min(self.column + (count or 1), end - 1), False
 
     def cursor_back(self, count: int | None = None) -> None:
-        """Move the cursor back, at most to the left margin if that is behind (CUB, BS).
+        """Move the cursor back, at most to the left margin if the cursor is right of that (CUB, BS).
 
         With reverse wraparound (xterm) it continues in the row above, from the first row of the region in the last one.
         """
@@ -407,7 +407,7 @@ class Emulator(pyte.Screen):
         self.history.extend((self.plain(text), styles.rstrip(DEFAULT_STYLE)) for text, styles in rows)
 
     def insert_lines(self, count: int | None = None) -> None:
-        """Insert lines at the cursor, or delete them by a negative count; nothing outside the margins (IL, DL)."""
+        """Insert lines at the cursor (IL); a negative count deletes lines (DL). Outside the margins, do nothing."""
         top, bottom = self.region
         if top <= self.cursor.y <= bottom and self.is_between_sides():
             self._scroll(self.cursor.y, bottom, -(count or 1), to_history=False)

@@ -68,7 +68,7 @@ _MAX_ADDRESS_BYTES = 9
 _ROW_ADDRESS = re2.compile(rb"\x1b\[([0-9]*)(?:;1?)?H")
 _EMPTY_LINE = re.compile(rb"(?:\r|%s)*" % UNDRAWN)
 _ERASED_DISPLAY = re.compile(rb"\x1b\[([02]?)J")
-#: The patterns for larger screens take too long to compile; of these, less is skipped.
+#: The patterns for larger screens take too long to compile; less of their output is skipped.
 MAX_COLUMNS, MAX_ROWS = 400, 200
 OPTIONS = re2.Options()
 OPTIONS.encoding = re2.Options.Encoding.LATIN1

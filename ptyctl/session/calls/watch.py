@@ -83,7 +83,7 @@ class _Watcher:
         return late or self._source.step_count() != self._steps
 
     async def paint_again(self) -> WatchItem:
-        """Paint the screen, and do not do that again at once: a flood would leave no time for anything else.
+        """Paint the screen, and set the earliest time of the next painting: a flood would leave no time for other calls.
 
         After much output the lines above the screen are not painted: in a flood they would cost more than the screen.
         """

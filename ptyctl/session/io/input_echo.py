@@ -69,7 +69,7 @@ class InputEcho:
                 await asyncio.sleep(POLL_S)
             elif terminal.now() < (due := max(stream.last_data, self._typed_at) + quiet_s):
                 await stream.wait(min(due, deadline))
-            elif await terminal.read_pending():  # nothing is read while the system is asked
+            elif await terminal.read_pending():  # nothing is read during the query
                 return True
         return False
 

@@ -51,7 +51,7 @@ class MarksStrategy(ShellStrategy):
             run.output_began_with_echo()
             prompt = self._terminal.last_line()
             if prompt.strip() and only_sets_up(run.command):
-                self._terminal.learn_prompt(prompt)  # of any form: the next command is typed at it
+                self._terminal.learn_prompt(prompt)  # whatever its form: the next command is typed at it
             if self._end is None:
                 finish_run(self._terminal, run, "prompt", exit_code_reason=NO_MARKS, prompt_after=prompt)
             else:

@@ -72,9 +72,9 @@ class LineLocation:
     def prompts(self, screen: ScreenSnapshot, top: int) -> list[str | None]:
         """Return the possible prompts of the line at the cursor, which begins at the row `top` or below it.
 
-        What the last row showed when the first key was typed is the prompt, unless that was typed ahead. The learned prompt
-        may be that of an earlier line, and a row of the line may look like it: then it has to be where it was, counted from
-        the prompt mark, or the line has one row. None stands for an unknown prompt.
+        The text of the last row when the first key was typed is the prompt, unless that key was typed ahead. The learned
+        prompt may belong to an earlier line, and a row of the line may look like it: it counts only in the same row after the
+        prompt mark, or if the line has one row. None stands for an unknown prompt.
         """
         stream, prompt, typed = self._stream, self._terminal.prompt, self._terminal.unfinished_line
         if self._is_device():

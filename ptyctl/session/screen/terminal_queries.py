@@ -142,7 +142,7 @@ class QueryResponder:
             waited_s = now() - asked_at
             if waited_s >= LATE_S or (canonical and read is not False and waited_s >= RAW_MODE_S):
                 return False
-            # a shell that is at work may be on its way to its prompt
+            # a shell that is busy may be about to show its prompt
             if not canonical and waited_s >= RAW_MODE_S and channel.leads_foreground() is False:
                 return True
         return False

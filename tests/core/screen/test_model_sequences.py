@@ -61,7 +61,7 @@ FULL = "".join(ROWS).encode()
         ("ECMA-48 8.3.113 SD", ABC + b"\x1b[T", ("", "1aaa", "2bbb", "3ccc"), (2, 4)),
         ("xterm: CSI T with five parameters is no SD", ABC + b"\x1b[1;1;1;1;1T", ("1aaa", "2bbb", "3ccc", ""), (2, 4)),
         ("ECMA-48 8.3.103 REP", b"ab\x1b[3b", ("abbbb", "", "", ""), (0, 5)),
-        ("ECMA-48 8.3.103 REP behind a control is undefined", b"ab\r\x1b[3b", ("ab", "", "", ""), (0, 0)),
+        ("ECMA-48 8.3.103 REP after a control is undefined", b"ab\r\x1b[3b", ("ab", "", "", ""), (0, 0)),
         ("ECMA-48 8.3.154 TBC, 8.3.62 HTS", b"\x1b[3g\x1b[4G\x1bH\r\tx", ("   x", "", "", ""), (0, 4)),
         ("VT510 IND", ABC + b"\x1b[4;2H\x1bD", ("2bbb", "3ccc", "", ""), (3, 1)),
         ("ECMA-48 8.3.86 NEL", b"ab\x1bEc", ("ab", "c", "", ""), (1, 1)),

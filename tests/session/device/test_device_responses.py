@@ -1,4 +1,4 @@
-"""Runs on a slow device: long silences, questions, pagers that are erased late, log lines behind the prompt."""
+"""Runs on a slow device: long silences, questions, pagers that are erased late, log lines after the prompt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log lines, and prompts behind which log lines were printed."""
+"""Log lines, and prompts that log lines follow."""
 
 from __future__ import annotations
 

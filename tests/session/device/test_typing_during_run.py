@@ -1,4 +1,4 @@
-"""A run on a device ends at its prompt although another task types behind it, on a virtual clock."""
+"""A run on a device ends at its prompt although another task types during it, on a virtual clock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HALF = "hostname OOPS"
 
 
 class BusyConsole(MemoryChannel):
-    """Reads input only at its prompt: keys that are typed while it prints are echoed behind the next prompt."""
+    """Reads input only at its prompt: keys that are typed while it prints are echoed after the next prompt."""
 
     def __init__(self, next_prompt: str, places: list[int], gap_s: float) -> None:
         super().__init__(self._hear)

@@ -94,7 +94,7 @@ def test_first_row_is_unknown_on_huge_screen() -> None:
         (("$ true", "$ true xxxxxxxxxxx>"), 2),
         (("$ true", "$ true 世世世世世世>"), 2),
     ],
-    ids=["begin", "begin without a mark", "end", "end before the last column", "end behind wide characters"],
+    ids=["begin", "begin without a mark", "end", "end before the last column", "end after wide characters"],
 )
 @pytest.mark.parametrize("prompt", ["$ ", None])
 def test_line_that_has_scrolled_sideways_is_not_read(rows: tuple[str, ...], column: int | None, prompt: str | None) -> None:
@@ -120,7 +120,7 @@ def test_line_at_the_top_of_a_screen_that_was_cleared_is_read() -> None:
         ("$ reload", 8, "$ ", False),
         ("$ reload", 4, "$ ", False),
     ],
-    ids=["nothing", "nothing behind an unknown prompt", "first column", "last column", "between"],
+    ids=["nothing", "nothing after an unknown prompt", "first column", "last column", "between"],
 )
 def test_line_of_which_nothing_is_shown_may_be_hidden(row: str, column: int, prompt: str | None, expected: bool) -> None:
     shown = screen(row, column=column)

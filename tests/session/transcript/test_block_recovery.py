@@ -186,7 +186,7 @@ def test_block_with_a_late_prompt_is_read_once(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize("distance", [0, 1, 5, 500, 8000])
 def test_marks_at_the_border_of_pieces_have_the_offsets_of_their_arrival(tmp_path: Path, distance: int) -> None:
-    """Their places in the spool come from the timeline, also with a mark that begins in the piece before its end."""
+    """Their spool offsets come from the timeline, also if a mark begins in one piece and ends in the next."""
     shown, last = mark(1, "B;c"), mark(2, "E;4") + mark(3, f"P;4;1;{LONG_PATH}")
     body = pieces(3 * PIECE - len(shown) - distance)
     log, reader = record(tmp_path, [shown, *body, last])

@@ -48,7 +48,7 @@ async def test_all_views_are_used_without_a_mouse(desk: Desk) -> None:
     page = await desk.open("/")
     keyboard = page.keyboard
 
-    # Sessions: the link behind the navigation, the filter and its key, list and wall.
+    # Sessions: the link after the navigation, the filter and its key, list and wall.
     await _tab_to(page.get_by_role("link", name="Skip to content"))
     await keyboard.press("Enter")
     await keyboard.press("/")
