@@ -81,7 +81,7 @@ async def run_output(run: Run, stream: OutputStream, limit: int) -> RunOutput:
         return RunOutput("")
     if not stream.holds_raw(run.raw_begin, stream.raw_size if run.result is None else run.result.raw_end):
         return _from_spool(run, stream, limit)
-    return await _RunOutput(run, stream).shortened(limit)
+    return await _RawOutput(run, stream).shortened(limit)
 
 
 def _from_spool(run: Run, stream: OutputStream, limit: int) -> RunOutput:
@@ -101,7 +101,7 @@ def _from_spool(run: Run, stream: OutputStream, limit: int) -> RunOutput:
     return RunOutput(strip_prompt(text, prompt) if prompt else text, omitted)
 
 
-class _RunOutput:
+class _RawOutput:
     """The raw output of a run up to its current end."""
 
     def __init__(self, run: Run, stream: OutputStream) -> None:

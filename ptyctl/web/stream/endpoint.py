@@ -36,10 +36,10 @@ async def serve_stream(websocket: WebSocket, controller: Controller, limit: Limi
     `limit` is that of its subscriptions.
     """
     await websocket.accept()
-    await _StreamClient(websocket, controller, limit).run()
+    await _StreamConnection(websocket, controller, limit).run()
 
 
-class _StreamClient:
+class _StreamConnection:
     """One client, and its subscriptions."""
 
     def __init__(self, websocket: WebSocket, controller: Controller, limit: Limit) -> None:
@@ -208,7 +208,7 @@ class _StreamClient:
 class _Subscription:
     """The connection as one subscription uses it."""
 
-    def __init__(self, connection: _StreamClient, subscription_id: int) -> None:
+    def __init__(self, connection: _StreamConnection, subscription_id: int) -> None:
         self._connection = connection
         self._id = subscription_id
 
