@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -75,6 +75,23 @@ class Attempt:
     def reach(self, stage: Stage) -> None:
         """Record that a stage has begun."""
         self.stage = stage
+
+    def add_banner(self, text: str) -> None:
+        """Record a banner of the server, unless the earlier ones are long enough."""
+        if sum(map(len, self.banners)) < MAX_BANNER_TEXT:
+            self.banners.append(text.replace("\r\n", "\n").rstrip("\n"))
+
+    def note_offered(self, methods: Iterable[str]) -> None:
+        """Record the login methods that the server offers."""
+        self.offered += [method for method in methods if method not in self.offered]
+
+    def note_tried(self, method: str) -> None:
+        """Record that a login method was tried."""
+        self.tried.append(method)
+
+    def note_prompts(self, prompts: Iterable[str]) -> None:
+        """Record prompts of the server that were not answered."""
+        self.prompts.extend(prompts)
 
     def lose(self) -> None:
         """Record that the connection has ended."""
@@ -151,8 +168,7 @@ class SshClient(asyncssh.SSHClient):
         self._attempt.host_keys.record()
 
     def auth_banner_received(self, msg: str, lang: str) -> None:
-        if sum(map(len, self._attempt.banners)) < MAX_BANNER_TEXT:
-            self._attempt.banners.append(msg.replace("\r\n", "\n").rstrip("\n"))
+        self._attempt.add_banner(msg)
 
     def auth_completed(self) -> None:
         self._attempt.reach(Stage.SESSION)
@@ -161,12 +177,12 @@ class SshClient(asyncssh.SSHClient):
         """Record that all keys were tried; asyncssh calls this after the last one."""
         self._note_methods()
         if self._attempt.keys and "publickey" not in self._attempt.tried:
-            self._attempt.tried.append("publickey")
+            self._attempt.note_tried("publickey")
 
     def password_auth_requested(self) -> str | None:
         self._note_methods()
         if self._password is not None:
-            self._attempt.tried.append("password")
+            self._attempt.note_tried("password")
         return self._take_password()
 
     def kbdint_auth_requested(self) -> str | None:
@@ -175,7 +191,7 @@ class SshClient(asyncssh.SSHClient):
         if not self._may_answer:
             return None
         self._may_answer = False
-        self._attempt.tried.append("keyboard-interactive")
+        self._attempt.note_tried("keyboard-interactive")
         return ""
 
     def kbdint_challenge_received(
@@ -192,7 +208,7 @@ class SshClient(asyncssh.SSHClient):
             if kind == "password" and not _asks_for_password(prompt)
         ]
         if others or ("password" in kinds and self._password is None):
-            self._attempt.prompts.extend(others)
+            self._attempt.note_prompts(others)
             return None
         password = self._take_password() if "password" in kinds else None
         code = self._take_code() if "code" in kinds else None
@@ -209,8 +225,7 @@ class SshClient(asyncssh.SSHClient):
     def _note_methods(self) -> None:
         """Record the methods that the server offers, except those unknown to asyncssh."""
         if self._connection is not None:
-            known = self._attempt.offered
-            known += [method for method in self._connection.get_server_auth_methods() if method not in known]
+            self._attempt.note_offered(self._connection.get_server_auth_methods())
 
 
 def _asks_for_password(prompt: str) -> bool:

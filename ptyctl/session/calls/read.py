@@ -68,7 +68,7 @@ async def receive(
         end = max(end, begin)
     chunk = stream.read(begin, end)
     if why != "matched":
-        chunk = await _at_a_boundary(stream, chunk, begin, request)
+        chunk = await _at_a_boundary(stream, chunk, begin)
     shown = chunk
     if why == "matched" and request.include_match is False and wait.span is not None:
         shown = chunk[: max(wait.span.start - begin, 0)]
@@ -140,7 +140,7 @@ def _visible(stream: OutputStream, chunk: bytes, begin: int) -> bytes:
     return HiddenRanges(chunk, begin, stream.prompts.within(begin, begin + len(chunk))).text
 
 
-async def _at_a_boundary(stream: OutputStream, chunk: bytes, begin: int, request: IoRequest) -> bytes:
+async def _at_a_boundary(stream: OutputStream, chunk: bytes, begin: int) -> bytes:
     """Return the chunk without a trailing incomplete character, unless that is older than 200 ms."""
     whole = whole_characters(chunk)
     if whole == len(chunk):

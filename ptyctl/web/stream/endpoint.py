@@ -59,12 +59,12 @@ class _StreamConnection:
 
     async def run(self) -> None:
         """Read messages until the connection ends, then end the subscriptions."""
-        self._feeds.windows.add(self)
+        self._feeds.add_window(self)
         try:
             while (text := await self._receive()) is not None:
                 await self._handle(text)
         finally:
-            self._feeds.windows.discard(self)
+            self._feeds.remove_window(self)
             tasks = [*self._tasks.values(), *([self._displacing] if self._displacing else [])]
             for task in tasks:
                 task.cancel()
@@ -156,7 +156,7 @@ class _StreamConnection:
         if kind == "terminal" and session_id:
             terminal = TerminalTopic(self._controller, output, Viewer(message.id), session_id)
             self._terminals[message.id] = terminal
-            if any(window.uses(session_id) for window in self._feeds.windows if window is not self):
+            if any(window.uses(session_id) for window in self._feeds.other_windows(self)):
                 self.displace(session_id)  # it was not connected when the other window began to use the lock
             return partial(terminal.run, None if message.start == "snapshot" else message.start)
         if kind == "screen" and session_id:
@@ -178,9 +178,8 @@ class _StreamConnection:
         if (terminal := self._terminals.get(subscription_id)) is None:
             return
         self._used = terminal.session_id
-        for window in list(self._feeds.windows):
-            if window is not self:
-                window.displace(terminal.session_id)
+        for window in self._feeds.other_windows(self):
+            window.displace(terminal.session_id)
 
     def _acknowledge(self, message: Acknowledge) -> None:
         if (terminal := self._terminals.get(message.id)) is not None:

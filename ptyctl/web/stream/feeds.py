@@ -115,7 +115,19 @@ class Feeds:
         self.sessions = Feed(self._list_sessions)
         self.approvals = Feed(self._watch_approvals)
         self._thumbnails = 0
-        self.windows: WeakSet[Window] = WeakSet()
+        self._windows: WeakSet[Window] = WeakSet()
+
+    def add_window(self, window: Window) -> None:
+        """Add a connected window."""
+        self._windows.add(window)
+
+    def remove_window(self, window: Window) -> None:
+        """Remove a window whose connection has ended."""
+        self._windows.discard(window)
+
+    def other_windows(self, window: Window) -> list[Window]:
+        """Return all windows but one."""
+        return [other for other in self._windows if other is not window]
 
     @contextmanager
     def thumbnail(self) -> Iterator[Callable[[], float]]:
