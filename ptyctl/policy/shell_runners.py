@@ -175,7 +175,7 @@ _OPAQUE = frozenset(
     "parallel docker podman kubectl nerdctl lxc virsh at batch sg ansible socat pdsh sched zargs zpty".split()  # noqa: SIM905
 )
 _OPAQUE_WITHOUT = {"docker": "exec", "podman": "exec", "kubectl": "exec", "nerdctl": "exec", "lxc": "exec", "virsh": "*exec*"}
-#: The text of `-c` in the same word, after options of `su` or `script` without an argument.
+#: The text of `-c` in the same word, behind options of `su` or `script` without an argument.
 _ATTACHED_COMMAND = re.compile(r"-[aefqrlmpP]*c(.+)", re.DOTALL)
 #: The option of a completion with a list of words, and its attached text.
 _WORD_LIST = re.compile(r"-[a-z]*W(.*)", re.DOTALL)
