@@ -91,8 +91,15 @@ def whole_characters(text: bytes) -> int:
 
 
 def whole_line_ends(head: bytes, tail: bytes) -> tuple[bytes, bytes]:
-    """Return both ends of a shortened text without the lines that the cuts split. A head without a line end remains."""
-    return head[: head.rfind(b"\n") + 1] or head[: whole_characters(head)], tail[tail.find(b"\n") + 1 :]
+    """Return both ends of a shortened text without the lines that the cuts split; of a single line, whole characters."""
+    head = head[: head.rfind(b"\n") + 1] or head[: whole_characters(head)]
+    return head, tail[tail.find(b"\n") + 1 :] if b"\n" in tail else tail[leading_continuation_bytes(tail) :]
+
+
+def leading_continuation_bytes(text: bytes) -> int:
+    """Return the number of UTF-8 continuation bytes at the start, at most three: the end of a character that was cut."""
+    head = text[: UTF8_MAX_BYTES - 1]
+    return next((at for at, byte in enumerate(head) if byte & 0xC0 != 0x80), len(head))
 
 
 #: Returns the hidden ranges (begin, end) that overlap a range of offsets: ascending, disjoint, not clipped.

@@ -81,6 +81,17 @@ async def test_wait_from_cursor_takes_a_number_and_grep(bash: SessionHandle) -> 
         await execute(bash, block_id=reply.block_id, from_cursor=cursor + 1_000_000)
 
 
+async def test_wait_from_cursor_cuts_a_long_line_between_characters(bash: SessionHandle) -> None:
+    reply = await execute(bash, cmd="printf 'ä€%.0s' $(seq 1000)", **WAIT)
+    cursor, end = int(reply.cursor), int(reply.next_cursor)
+    for limit in (256, 258, 260, 262, 264):
+        part = await execute(bash, block_id=reply.block_id, from_cursor=cursor, max_output_bytes=limit)
+        head, _, tail = part.stdout.partition("[... ")
+        gap_begin, kept = cursor + len(head.encode()), tail.partition("...]\n")[2]
+        assert f"they can be read from cursor {gap_begin} on" in tail
+        assert (gap_begin + (part.omitted_bytes or 0), set(kept)) == (end - len(kept.encode()), {"ä", "€"})
+
+
 @pytest.mark.parametrize("integration", ["auto", "off"])
 async def test_lines_in_a_shell_have_exact_offsets(open_session: Open, integration: str) -> None:
     shell = await open_session(shell_integration=integration, env={"PS1": "here$ "})

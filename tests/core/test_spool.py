@@ -91,6 +91,14 @@ def test_whole_line_ends_drop_the_lines_that_are_cut() -> None:
     assert whole_line_ends(b"one\xe2\x82", b"four") == (b"one", b"four")
 
 
+@given(st.text(max_size=20), st.integers(0, 80))
+def test_whole_line_ends_cut_a_long_line_between_characters(text: str, cut: int) -> None:
+    data = text.replace("\n", "").encode()
+    head, tail = whole_line_ends(data[:cut], data[cut:])
+    assert head.decode() == data[:cut].decode("utf-8", "ignore")
+    assert tail.decode() == data[cut:].decode("utf-8", "ignore")
+
+
 alphabet = st.sampled_from([b"a", b"b", b"\n", "é".encode(), b"ab", b" ", b"\xff"])
 texts = st.lists(alphabet, max_size=12).map(b"".join)
 #: Visible and hidden pieces in turn, like shell output and prompt lines.

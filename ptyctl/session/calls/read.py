@@ -13,7 +13,7 @@ from ptyctl.api.controller import Progress
 from ptyctl.api.errors import invalid
 from ptyctl.api.io import DEFAULT_READ_BYTES, DEFAULT_WAIT_MS, MAX_WAIT_MS, IoReply, IoRequest
 from ptyctl.core.search import AnyPattern, compile_all, compile_pattern
-from ptyctl.core.spool import UTF8_MAX_BYTES, HiddenRanges, last_lines, whole_characters
+from ptyctl.core.spool import UTF8_MAX_BYTES, HiddenRanges, last_lines, leading_continuation_bytes, whole_characters
 from ptyctl.platforms.pattern import Pattern, line_patterns
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.output_wait import OutputWait, WaitConditions, WaitEnd, WaitProgress
@@ -117,8 +117,7 @@ def input_hints(request: IoRequest) -> tuple[Pattern, ...]:
 
 def _character_start(stream: OutputStream, offset: int) -> int:
     """Return the first offset at or after `offset` at which a character begins."""
-    head = stream.read(offset, offset + UTF8_MAX_BYTES - 1)
-    return offset + next((at for at, byte in enumerate(head) if byte & 0xC0 != 0x80), len(head))
+    return offset + leading_continuation_bytes(stream.read(offset, offset + UTF8_MAX_BYTES - 1))
 
 
 def _max_bytes(request: IoRequest) -> int:
