@@ -160,7 +160,7 @@ class AuditReply(Reply):
     """Rows, oldest first; or the result of a verification: `verified` rows fit, and `head` is the hash of the last one.
 
     `truncated`: there are older rows that match, and the request's limit or the size of a reply (1 MiB) ended the list.
-    `nodes`: in a fleet, the results of all nodes' chains in its stream; `first_bad` is also that of another node.
+    `nodes`: in a fleet, the results of all nodes' chains in its stream; `first_bad` may be of another node.
     `notices`: in a fleet, which nodes are missing, and why: this node does not reach its servers.
     """
 

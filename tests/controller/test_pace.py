@@ -19,7 +19,7 @@ async def test_pace_is_set_shown_and_removed(open_session: Open) -> None:
     assert (told.line_delay_ms, told.chars_per_s) == (20, None)
     began = asyncio.get_running_loop().time()
     await handle.write("61\n62\n63\n")
-    assert asyncio.get_running_loop().time() - began >= 0.039  # two rests lie between three lines
+    assert asyncio.get_running_loop().time() - began >= 0.039  # three lines are separated by two delays
     assert (await handle.read(until_regex="abc", timeout_ms=20_000)).matched
     assert (await config(handle, "pace")).pace is None
 

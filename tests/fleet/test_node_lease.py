@@ -87,7 +87,7 @@ def test_renewal_that_was_not_stored_does_not_extend_the_write_deadline() -> Non
         lease = await node.lease.in_force()
         deadline_at = lease.deadline.at
         node.link.drops = 1
-        await asyncio.sleep(RENEW_S + 5.1)  # the look for it has an answer
+        await asyncio.sleep(RENEW_S + 5.1)  # the check for the key has been answered
         assert lease.deadline.at == deadline_at
         await asyncio.sleep(RENEW_S)
         assert lease.deadline.at > deadline_at
