@@ -40,10 +40,11 @@ Result = TypeVar("Result")
 LOOK_TIMEOUT_S = 30.0
 #: The emulator is dropped this long after the last look (seconds).
 KEEP_S = 60.0
-#: Without viewers, output is replayed once this much is unseen and the output pauses or is slow: QUIET_BYTES at a time, each
-#: followed by a pause of PAUSE_FACTOR times its duration.
+#: Without viewers, output is replayed once this much is unseen and the output pauses or is slow: QUIET_BYTES at a time, or
+#: what QUIET_S seconds suffice for, each followed by a pause of PAUSE_FACTOR times its duration.
 FAR_BEHIND_BYTES = 8 << 20
 QUIET_BYTES = 1 << 20
+QUIET_S = 0.2
 OUTPUT_PAUSE_S = 1.0
 PAUSE_FACTOR = 19
 #: Unpersisted output is replayed before the memory limit drops it.
@@ -180,10 +181,10 @@ class Screen:
         inline = end - replay.raw <= INLINE_BYTES and largest <= INLINE_CELLS
         reached = inline and advance(lambda: replay.model.cost >= limit)
         while not reached:
-            if asyncio.get_running_loop().time() >= deadline:
-                raise _too_far_behind(end - replay.raw)
             reached = await _in_thread(lambda: advance(_after(THREAD_TURN_S)))
             await self._advanced(replay)
+            if not reached and asyncio.get_running_loop().time() >= deadline:
+                raise _too_far_behind(end - replay.raw)
         await self._advanced(replay)
 
     async def _advanced(self, replay: ScreenReplay) -> None:
@@ -222,7 +223,7 @@ class Screen:
                     replay = await self._open_replay()
                     with suppress(PtyctlError):  # the next round continues
                         next_end = min(replay.raw + QUIET_BYTES, self._source.end)
-                        await self._advance(replay, next_end, started + LOOK_TIMEOUT_S)
+                        await self._advance(replay, next_end, started + QUIET_S)
                     self._looked()
                 if self._source.end - replay.raw < QUIET_BYTES and not self._source.unpersisted_bytes:
                     return

@@ -18,7 +18,7 @@ from ptyctl.core.screen import ScreenModel
 from ptyctl.session.calls import watch as watch_module
 from ptyctl.session.calls.watch import watch
 from ptyctl.session.screen import screen as screen_module
-from ptyctl.session.screen.screen import INLINE_BYTES, INLINE_COST
+from ptyctl.session.screen.screen import INLINE_BYTES, INLINE_COST, Screen
 from ptyctl.session.spec import Limits
 from tests.session.conftest import Connect
 from tests.session.screen.screen_actions import release_emulator
@@ -66,6 +66,23 @@ async def test_much_unseen_output_is_rendered_in_advance(connect: Connect, monke
     channel.feed(b"text\r\n" * 1000)
     session.stream.flush()
     await wait_until(lambda: session.display.screen._replayed_raw == 6000)
+
+
+async def test_expensive_unseen_output_is_rendered_in_several_rounds(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round is bounded by its time too: while it lasts, output of all sessions waits for the interpreter lock."""
+    for limit in ("OUTPUT_PAUSE_S", "QUIET_S", "THREAD_TURN_S"):
+        monkeypatch.setattr(screen_module, limit, 0.0)
+    monkeypatch.setattr(screen_module, "FAR_BEHIND_BYTES", 1000)
+    monkeypatch.setattr(screen_module, "QUIET_BYTES", 200_000)
+    channel = MemoryChannel()
+    session = await connect(channel)
+    screen, rounds, end_round = session.display.screen, list[int](), Screen._looked
+    monkeypatch.setattr(Screen, "_looked", lambda self: (rounds.append(self._replayed_raw), end_round(self)))
+    channel.feed(b"\x1b[2;2Hx\x1b[3;3Hyy" * 20_000)
+    session.stream.flush()
+    await wait_until(lambda: session.stream.raw_size - screen._replayed_raw < 200_000)
+    assert len(rounds) > 3
+    assert rounds == sorted(rounds)
 
 
 async def test_screen_past_quota_is_rendered_from_memory_and_reports_it(connect: Connect) -> None:
