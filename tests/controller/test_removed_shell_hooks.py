@@ -115,6 +115,16 @@ async def test_run_that_removes_hooks_ends_within_300_ms_with_a_notice(
     assert min(durations_ms) < 400
 
 
+@pytest.mark.parametrize(("integration", "strategy"), [("auto", "marks"), ("off", "marker")])
+async def test_text_in_ps0_does_not_hide_the_shell(open_session: Open, integration: str, strategy: str) -> None:
+    """bash prints it before the answer to a probe."""
+    handle = await open_session(command=("bash", "--norc"), shell_integration=integration, env={"PS1": "$ ", "PS0": "run "})
+    await handle.exec("unset PROMPT_COMMAND", timeout_ms=PATIENCE_MS)
+    for code in (3, 0):
+        reply = await handle.exec(f"echo one; sh -c 'exit {code}'", timeout_ms=PATIENCE_MS)
+        assert (reply.stdout, reply.exit_code, reply.done_reason) == ("one\n", code, strategy)
+
+
 @pytest.mark.parametrize("program", ["zsh", "fish", "bash", "dash"])
 async def test_startup_file_that_executes_another_shell_gives_exit_codes(
     open_session: Open, tmp_path: Path, program: str

@@ -75,7 +75,8 @@ async def output_of(terminal: TerminalState, profile: DeviceProfile, line: str, 
 
 
 def _dialect(lines: list[str], sum_text: str) -> Dialect | None:
-    first = next((text for text in lines if text.startswith(sum_text)), None)
-    if first is None:
+    # bash prints PS0, which may have no line end, before the sum
+    after = next((text.partition(sum_text)[2] for text in lines if sum_text in text), None)
+    if after is None:
         return "fish" if any(text.startswith(FISH_ERROR_PREFIX) for text in lines) else None
-    return "zsh" if len(first) > len(sum_text) else "posix"
+    return "zsh" if after else "posix"
