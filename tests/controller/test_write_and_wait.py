@@ -146,6 +146,7 @@ async def test_read_until_regex_finds_a_match_after_64_kib(bash: SessionHandle) 
     assert chunk.endswith("60000\nneedle-2\n")
     assert reply.truncated
     assert (reply.dropped_bytes or 0) > 200_000
+    assert "exceed the size of a chunk: read them with mode" in (reply.message or "")  # they are in memory
 
 
 async def test_vim_edit_takes_two_calls(bash: SessionHandle, tmp_path: Path) -> None:

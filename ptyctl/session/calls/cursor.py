@@ -44,4 +44,5 @@ def dropped_message(stream: OutputStream, begin: int, dropped: int) -> str:
     first = begin - dropped
     if first >= stream.transcript.spool_persisted:
         return f"{dropped} bytes from cursor {first} on were not kept: the disk or the quota was full"
-    return f'{dropped} bytes from cursor {first} on are not in memory any more: read them with mode "history" and that cursor'
+    why = "are not in memory any more" if first < stream.spool_start else "exceed the size of a chunk"
+    return f'{dropped} bytes from cursor {first} on {why}: read them with mode "history" and that cursor'
