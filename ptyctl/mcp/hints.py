@@ -65,6 +65,10 @@ _PTY_HINTS: Mapping[str, str] = {
     NextStep.READ_OUTPUT: "read the output with pty_read_spool",
     NextStep.READ_SCREEN: "read the screen with pty_read_screen (toolset screen)",
     NextStep.READ_STATE: "get the state with pty_status before you repeat the call",
+    NextStep.OPEN_SESSION: (
+        "open a conversation's terminal again with pty_exec_block or pty_send, another session with ptyctl_session "
+        "action=open; pty_read_spool can still read this one"
+    ),
 }
 
 

@@ -37,6 +37,10 @@ def test_next_step_names_only_existing_tools(step: NextStep, pty: bool) -> None:
     assert names or step is NextStep.LIST_DEVICES  # the inventory has no tool
 
 
+def test_closed_conversation_is_opened_again_by_a_pty_tool() -> None:
+    assert "pty_exec_block" in format_hint(NextStep.OPEN_SESSION, pty=True)
+
+
 def test_other_hint_is_unchanged() -> None:
     assert format_hint("run: chmod 700 /state", pty=True) == "run: chmod 700 /state"
 
