@@ -219,4 +219,4 @@ def shell_probe(left: int, right: int) -> tuple[str, str]:
     The leading blank is as in `Marker.line`. fish keeps a line that it cannot parse in its editor, before the next command. It
     can parse this one and reports an error when it runs it (`FISH_ERROR_PREFIX`).
     """
-    return f" eval 'echo $(({left}+{right}))${{ZSH_VERSION-}}'", str(left + right)
+    return f" 'eval' 'echo $(({left}+{right}))${{ZSH_VERSION-}}'", str(left + right)

@@ -125,6 +125,22 @@ async def test_text_in_ps0_does_not_hide_the_shell(open_session: Open, integrati
         assert (reply.stdout, reply.exit_code, reply.done_reason) == ("one\n", code, strategy)
 
 
+@pytest.mark.parametrize("eval_", ["alias eval=ls", "eval() { ls; }"])
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+async def test_hooks_are_installed_again_although_eval_is_redefined(
+    open_session: Open, tmp_path: Path, shell: str, eval_: str
+) -> None:
+    require_program(shell, shell)
+    (tmp_path / ".zshrc").touch()
+    handle = await open_session(
+        command=(shell, "--norc") if shell == "bash" else (shell,), env={"ZDOTDIR": str(tmp_path), "PS1": "$ "}
+    )
+    hooks = "unset PROMPT_COMMAND PS0" if shell == "bash" else "precmd_functions=() preexec_functions=()"
+    for command in (eval_, hooks):
+        await handle.exec(command, timeout_ms=PATIENCE_MS)
+    await check_runs(handle)
+
+
 @pytest.mark.parametrize("program", ["zsh", "fish", "bash", "dash"])
 async def test_startup_file_that_executes_another_shell_gives_exit_codes(
     open_session: Open, tmp_path: Path, program: str

@@ -29,24 +29,27 @@ class ProbedShell:
 
 
 async def probe_shell(
-    terminal: TerminalState, profile: DeviceProfile, nonce: str, writer: Writer, *, reinstall: bool = False
+    terminal: TerminalState, profile: DeviceProfile, nonce: str, writer: Writer, *, reinstall: Dialect | None = None
 ) -> ProbedShell:
     """Probe the program whose prompt is shown.
 
     An arithmetic echo is typed: only a POSIX shell prints the sum, and fish prints an error. A second line shows
-    whether the private OSC sequence passes through, or the ASCII form is needed. With `reinstall`, a shell that has lost its
-    prompt hooks installs them again.
+    whether the private OSC sequence passes through, or the ASCII form is needed. `reinstall` is the dialect of a shell that
+    has lost its prompt hooks: it installs them again, and needs no other answer, which a function `eval` would change.
     """
     left, right = random.randrange(10_000, 50_000), random.randrange(10_000, 50_000)
     line, sum_text = shell_probe(left, right)
-    if reinstall:
+    if reinstall is not None:
         line = f" {FUNCTION}_install 2>/dev/null;{line}"
     prompts = terminal.stream.prompts.count
     dialect = _dialect(await output_of(terminal, profile, line, writer), sum_text)
+    has_marks = terminal.stream.prompts.count > prompts
+    if dialect is None and has_marks:
+        dialect = reinstall
     if dialect is None:
         return ProbedShell(None, "no POSIX shell answered here")
     marker = Marker(nonce, dialect)
-    if terminal.stream.prompts.count > prompts:
+    if has_marks:
         return ProbedShell(marker)
     marks: list[PlacedMark] = []
     unsubscribe = terminal.stream.subscribe(PlacedMark, marks.append)

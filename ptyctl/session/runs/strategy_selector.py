@@ -324,7 +324,8 @@ class StrategySelector:
         if named is not None:
             shell = ProbedShell(Marker(self._nonce, NAMED_SHELLS[named]))
         else:
-            shell = await probe_shell(terminal, run.profile, self._nonce, writer, reinstall=self._hooks_removed)
+            reinstall = self._marked_dialect() if self._hooks_removed else None
+            shell = await probe_shell(terminal, run.profile, self._nonce, writer, reinstall=reinstall)
         self._hooks_removed = False
         # a shell with marks has reinstalled its hooks in the probe: a second installation would reset their counter
         install = self._may_install and not self._marks_lost and not self.has_marks and named != "posix"
@@ -332,6 +333,11 @@ class StrategySelector:
             self._installed_in = shell
             await self._wait_for_next_prompt(run)
         return shell
+
+    def _marked_dialect(self) -> Dialect:
+        """Return the dialect of the shell that has sent marks."""
+        installed = self._installed_in.marker if self._installed_in is not None else None
+        return installed.dialect if installed is not None else shell_dialect(self._program or "") or "posix"
 
     async def _wait_for_first_mark(self, run: Run) -> bool:
         """Wait for the first mark after the start-up files. Return False if a shell without marks shows its prompt.
