@@ -44,6 +44,27 @@ def echo_end(data: bytes, prompt: str, line: str, width: int) -> int | None:
     return first_end if not typed or typed == prompt.strip() else 0
 
 
+def received_echo_end(data: bytes, prompt: str, line: str, width: int) -> int | None:
+    """Return the offset in `data` after the echo of `line`, as `echo_end` does; 0 as soon as the output is no part of an echo.
+
+    `echo_end` waits for a line end, which a program that does not echo may never print.
+    """
+    size = echo_end(data, prompt, line, width)
+    if size is not None:
+        return size
+    rendered = (_joined(render(prompt.encode() + data, columns)) for columns in (width, *_ASSUMED_WIDTHS))
+    return None if any(_is_part_of_echo(shown.rstrip(), prompt, line) for shown in rendered) else 0
+
+
+def _is_part_of_echo(shown: str, prompt: str, line: str) -> bool:
+    """Return whether a line shows the begin of the echo, or a part of it between `$`, as devices cut long lines."""
+    if (prompt + line).startswith(shown):
+        return True
+    visible = shown.removeprefix(prompt.rstrip()).strip()
+    part = visible.strip("$")
+    return 0 < len(part) < len(visible) and part in line
+
+
 def _joined(text: str) -> str:
     """Join rows to one line."""
     return text.replace("\n", "")

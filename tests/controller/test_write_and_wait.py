@@ -37,6 +37,21 @@ async def test_write_until_regex_does_not_match_the_echo(open_session: Open) -> 
     assert (reply.chunk or "").endswith("found done")
 
 
+@pytest.mark.parametrize("line", ["echo go; echo ready", f"echo {'x' * 200}; echo go; echo ready"], ids=["short", "wrapped"])
+@pytest.mark.parametrize("shell", ["bash --norc --noediting", "bash --norc", "zsh -f", "fish --no-config", "busybox sh"])
+async def test_write_until_regex_does_not_match_the_echo_of_a_line_editor(open_session: Open, shell: str, line: str) -> None:
+    """zsh and fish draw the line again, and all of them wrap a long one."""
+    command = shell.split()
+    require_program(command[0], command[0])
+    handle = await open_session(command=tuple(command), shell_integration="off")
+    await handle.exec("true", timeout_ms=PATIENCE_MS)
+    await read(handle, cursor="0", until_idle_ms=200, **WAIT)
+    for _ in range(2):
+        reply = await write(handle, data=f"{line}\n", until_regex="ready", **WAIT)
+        assert (reply.chunk or "").endswith("\ngo\nready"), reply.chunk
+        await read(handle, cursor=reply.next_cursor, until_idle_ms=200, **WAIT)
+
+
 async def test_write_without_enter_can_wait_for_its_echo(open_session: Open) -> None:
     handle = await open_session(command=("cat",))
     assert (await write(handle, data="abc", until_regex="abc", **WAIT)).matched

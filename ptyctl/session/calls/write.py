@@ -15,6 +15,7 @@ from ptyctl.api.io import DEFAULT_WAIT_MS, MAX_WAIT_MS, IoReply, IoRequest
 from ptyctl.core.control_sequences import DECCKM, ETX
 from ptyctl.core.keys import BREAK, INTERRUPTS, key_bytes, key_name
 from ptyctl.session.activity import writer_fields
+from ptyctl.session.device.written_line import WrittenLine
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.output_wait import WaitProgress
 from ptyctl.session.session import Session
@@ -146,6 +147,9 @@ async def _write_and_wait(session: Session, request: IoRequest, writer: Writer, 
         conditions = replace(conditions, idle_s=RESPONSE_PAUSE_S, idle_after_output=True)
     await _prompt_text(session)
     cursor, raw = stream.spool_end, stream.raw_size
+    line = _echoed_line(request)
+    if line is not None:
+        conditions = replace(conditions, search_begin=WrittenLine(session.terminal, line).echo_end)
     written = await _type(session, request, writer)
     if writer.review.permit is not None:  # the time for the response begins with the approved input
         conditions = replace(conditions, deadline=wait_conditions(request).deadline)
@@ -153,7 +157,7 @@ async def _write_and_wait(session: Session, request: IoRequest, writer: Writer, 
         response = screen_reply(session, request, conditions, WaitProgress(stream, progress), after_raw=raw)
     else:
         text_request = request.model_copy(update={"encoding": None})  # the request's is that of `data`
-        response = receive(stream, text_request, cursor, replace(conditions, echo=_echo(request)), progress)
+        response = receive(stream, text_request, cursor, conditions, progress)
     if request.repeat_ms is None:
         reply = await response
     else:
@@ -201,12 +205,12 @@ async def _repeating(
         await asyncio.gather(waiting, typing, return_exceptions=True)
 
 
-def _echo(request: IoRequest) -> bytes:
-    """Return the echo that a typed line may have. Text without Enter has none: a caller may wait for the echo itself."""
+def _echoed_line(request: IoRequest) -> str | None:
+    """Return the line whose echo does not match. Text without Enter is none: a caller may wait for its echo."""
     line, enter, _ = (request.data or "").partition("\n")
     if not enter or request.encoding == "base64" or request.sensitive or request.repeat_ms is not None:
-        return b""
-    return f"{line}\n".encode()
+        return None
+    return line
 
 
 async def _data(session: Session, request: IoRequest, writer: Writer) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -29,7 +30,7 @@ class WaitConditions:
         full_at: a spool offset.
         any_text: one byte of text is enough.
         idle_after_output: silence counts only once there is output.
-        echo: the echo of what was typed. A match in it does not count if the output begins with it.
+        search_begin: returns the spool offset at which the search begins; None while more output must show it.
     """
 
     deadline: float
@@ -38,7 +39,7 @@ class WaitConditions:
     full_at: int | None = None
     any_text: bool = False
     idle_after_output: bool = False
-    echo: bytes = b""
+    search_begin: Callable[[], int | None] | None = None
 
 
 class WaitProgress:
@@ -109,15 +110,14 @@ class OutputWait:
         return min(self._conditions.deadline, self._quiet_since() + self._conditions.idle_s)
 
     def _begin_search(self) -> Search | None:
-        """Return the search, from after the echo; None without a pattern, and while the output may still be the echo."""
-        stream, echo = self._stream, self._conditions.echo
-        if self._conditions.pattern is None:
+        """Return the search; None without a pattern, and while it is not known where it begins."""
+        conditions = self._conditions
+        if conditions.pattern is None:
             return None
-        seen = stream.read(self._cursor, min(stream.spool_end, self._cursor + len(echo))) if echo else b""
-        if seen != echo and echo.startswith(seen) and stream.ended is None:
+        begin = self._cursor if conditions.search_begin is None else conditions.search_begin()
+        if begin is None:
             return None
-        begin = self._cursor + (len(echo) if seen == echo else 0)
-        self._search = Search(self._conditions.pattern, begin, stream.prompts.within)
+        self._search = Search(conditions.pattern, begin, self._stream.prompts.within)
         return self._search
 
     async def _pause(self, until: float | None = None) -> None:
