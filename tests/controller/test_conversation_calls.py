@@ -41,6 +41,20 @@ async def test_exec_block_without_wait_returns_at_once(pty: Pty) -> None:
     assert "data" not in await pty.good("pty_exec_block", cmd="sleep 0.1")
 
 
+@pytest.mark.parametrize("tool", ["pty_exec_block", "pty_exec_interactive", "pty_exec_interactive_expect"])
+async def test_command_after_half_typed_text_runs_alone(pty: Pty, tool: str) -> None:
+    await pty.run("PS1='here$ '")
+    begin = await pty.end()
+    await pty.good("pty_send", data="echo HALF ")
+    await pty.match("HALF", begin)
+    is_dialogue = tool == "pty_exec_interactive_expect"
+    reply = await pty.good(tool, cmd="echo hi", **({"steps": []} if is_dialogue else {}))
+    assert "half-typed text of 10 characters" in reply["notices"][0]
+    if not is_dialogue:  # which has ended
+        await pty.prompt(reply["resume_cursor"])
+    assert (await pty.block(reply["block_id"]))["text"] == "hi\n"
+
+
 async def test_send_presses_named_keys(pty: Pty) -> None:
     begun = await pty.good("pty_exec_interactive", cmd="stty -echo -icanon; echo on; dd bs=1 count=3 2>/dev/null | od -c")
     await pty.match("on\n", begun["resume_cursor"])
