@@ -14,10 +14,11 @@ _ASSUMED_WIDTHS = (80, 1 << 30)
 _MAX_ROWS = 64
 
 
-def echo_end(data: bytes, prompt: str, line: str, width: int) -> int | None:
+def echo_end(data: bytes, prompt: str, line: str, width: int, max_rows: int = _MAX_ROWS) -> int | None:
     """Return the offset in `data` after the echo of `line`, typed at `prompt`, and its line end.
 
-    `data` is the output since the line was typed. Returns None if the echo may be incomplete, 0 if the device does not echo.
+    `data` is the output since the line was typed. Returns None if the echo may be incomplete, 0 if the device does not echo,
+    or if it takes more than `max_rows`.
     """
     end = data.find(b"\n") + 1
     if not end:
@@ -25,7 +26,7 @@ def echo_end(data: bytes, prompt: str, line: str, width: int) -> int | None:
     if data[:end].rstrip(b"\r\n") == line.encode():
         return end
     first_end, incomplete, matched = end, False, 0
-    for _ in range(_MAX_ROWS):
+    for _ in range(max_rows):
         rendered = [render(prompt.encode() + data[:end], columns) for columns in (width, *_ASSUMED_WIDTHS)]
         echo = next((text for text in rendered if _is_echo(_joined(text), prompt, line)), None)
         if echo is not None and echo.endswith("\n"):
@@ -44,16 +45,10 @@ def echo_end(data: bytes, prompt: str, line: str, width: int) -> int | None:
     return first_end if not typed or typed == prompt.strip() else 0
 
 
-def received_echo_end(data: bytes, prompt: str, line: str, width: int) -> int | None:
-    """Return the offset in `data` after the echo of `line`, as `echo_end` does; 0 as soon as the output is no part of an echo.
-
-    `echo_end` waits for a line end, which a program that does not echo may never print.
-    """
-    size = echo_end(data, prompt, line, width)
-    if size is not None:
-        return size
+def may_continue_echo(data: bytes, prompt: str, line: str, width: int) -> bool:
+    """Return whether `data` may be the begin of an echo. `echo_end` waits for a line end, which other output may not have."""
     rendered = (_joined(render(prompt.encode() + data, columns)) for columns in (width, *_ASSUMED_WIDTHS))
-    return None if any(_is_part_of_echo(shown.rstrip(), prompt, line) for shown in rendered) else 0
+    return any(_is_part_of_echo(shown.rstrip(), prompt, line) for shown in rendered)
 
 
 def _is_part_of_echo(shown: str, prompt: str, line: str) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.core.echo import echo_end, received_echo_end, strip_echo, strip_prompt
+from ptyctl.core.echo import echo_end, may_continue_echo, strip_echo, strip_prompt
 from ptyctl.core.renderer import render_line
 
 PROMPT = "sw1#"
@@ -30,18 +30,17 @@ def test_echo_end_each_display_form_found_after_line_end(how: str, width: int) -
     """Also with a terminal wider than the device assumes."""
     echo = SHOWN[how].encode() + b"\r\n"
     assert echo_end(echo + OUTPUT, PROMPT, LONG, width) == len(echo)
-    assert received_echo_end(echo + OUTPUT, PROMPT, LONG, width) == len(echo)
     for end in range(len(echo)):
         assert echo_end(echo[:end], PROMPT, LONG, width) is None, "its line end has not come yet"
         if how != "cut before":  # which draws over the end of the line
-            assert received_echo_end(echo[:end], PROMPT, LONG, width) is None
+            assert may_continue_echo(echo[:end], PROMPT, LONG, width)
 
 
-def test_received_echo_end_of_output_without_echo_needs_no_line_end() -> None:
+def test_output_without_echo_does_not_continue_it() -> None:
     for output in (b"Checking", b"\rPassword: ", b"$ ", b"xsw1#"):
-        assert received_echo_end(output, PROMPT, "show version", 80) == 0
+        assert not may_continue_echo(output, PROMPT, "show version", 80)
     for output in (b"", b"s", b"\rsw1#sho", b"show version"):
-        assert received_echo_end(output, PROMPT, "show version", 80) is None
+        assert may_continue_echo(output, PROMPT, "show version", 80)
 
 
 @pytest.mark.parametrize("prompt", ["abcd> ", "日本> "])

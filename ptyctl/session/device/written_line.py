@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from ptyctl.core.echo import received_echo_end
+from ptyctl.core.echo import echo_end, may_continue_echo
 from ptyctl.session.io.terminal_state import TerminalState
 
-#: The echo is searched for in this many received bytes.
-_ECHO_BYTES = 8192
+#: Limits of the echo that is recognised: bytes, bytes for each one of the line, and rows for each 40 columns. All output of a
+#: hostile far end is drawn within them.
+_LEAST_BYTES, _MOST_BYTES, _BYTES_FACTOR = 512, 4096, 8
+_LEAST_ROWS, _MOST_ROWS, _ROW_COLUMNS = 3, 16, 40
 
 
 class WrittenLine:
@@ -16,6 +18,10 @@ class WrittenLine:
         stream = terminal.stream
         self._terminal, self._stream, self._line = terminal, stream, line
         self._prompt, self._raw, self._spool = terminal.last_line(), stream.raw_size, stream.spool_end
+        self._line_feeds = stream.line_feeds
+        columns = len(self._prompt) + len(line)
+        self._limit = min(_LEAST_BYTES + _BYTES_FACTOR * columns, _MOST_BYTES)
+        self._rows = min(_LEAST_ROWS + 2 * columns // _ROW_COLUMNS, _MOST_ROWS)
 
     def echo_end(self) -> int | None:
         """Return the spool offset after the echo; None while the output may be a part of it.
@@ -28,8 +34,17 @@ class WrittenLine:
             return self._spool + len(plain)
         if stream.ended is None and plain.startswith(seen):
             return None
-        end = min(self._raw + _ECHO_BYTES, stream.raw_size)
-        size = received_echo_end(stream.read_raw(self._raw, end), self._prompt, self._line, self._terminal.width())
-        if size is None and stream.ended is None and end == stream.raw_size:
+        size = self._size(stream.read_raw(self._raw, min(self._raw + self._limit, stream.raw_size)))
+        if size is None and stream.ended is None:
             return None
         return stream.spool_offset(self._raw + size) if size else self._spool
+
+    def _size(self, data: bytes) -> int | None:
+        """Return the size of the echo in `data`; 0 if there is none, None while it may be incomplete."""
+        stream, where = self._stream, (self._prompt, self._line, self._terminal.width())
+        if stream.line_feeds != self._line_feeds:  # each line feed may end it
+            self._line_feeds = stream.line_feeds
+            size = echo_end(data, *where, self._rows)
+            if size is not None:
+                return size
+        return None if len(data) < self._limit and may_continue_echo(data, *where) else 0
