@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 
 from tree_sitter import Node
 
+from .program_escapes import PROGRAMS_WITH_ESCAPES, shell_escapes
 from .rules import Match
 from .shell_arithmetic import assigned_variables, evaluates_arguments, evaluates_value, is_evaluated
-from .shell_runners import SHELLS, inner_command
+from .shell_runners import SHELLS, UNKNOWN_TEXT, inner_command, starts_shell
 from .shell_syntax import Budget, TooComplexError, parse_shell, source
+from .shell_variants import parts, plain_parts, variants, variants_with_error
 from .shell_words import (
     Expansion,
     Glob,
@@ -44,7 +48,6 @@ _MAX_OPERATORS, _MAX_WORDS = 800, 2000
 _MAX_FRAGMENTS, _FRAGMENT = 2000, 2000
 #: The largest budget for all fragments: 2,000 lines of text need a quarter of it, or four fifths if each has substitutions.
 _FRAGMENTS_STEPS = 400_000
-_PART = re.compile(r"[^\n\r;&|(){}]+")
 _OPERATOR = re.compile(r"[|&;<>(){}\[$`'\"]")
 #: A here-document in the first line whose body is text: its delimiter is quoted, or it has nothing to expand.
 _TEXT_BODY = re.compile(
@@ -64,6 +67,7 @@ _VISIT_STEPS, _COMMAND_STEPS, _WORD_STEPS = 4, 8, 2
 _VALUE_NODES = 100
 #: How deep commands may be nested in arguments of others, such as `bash -c "bash -c ..."`.
 _MAX_DEPTH = 8
+_SHELL_WITH_VERSION = re.compile(r"(?:/(?:usr/(?:local/)?)?bin/)?(bash|zsh|ksh|mksh|fish)-?\d[\d.]*\Z")
 _SYSTEM_DIRECTORIES = ("/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/usr/local/bin/", "/usr/local/sbin/")
 #: Characters that a terminal's line editor interprets, so that the line is not the text.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]")
@@ -80,16 +84,12 @@ _NOT_EXPANDED_IN_QUOTES = re.compile(r"\\.|\[!(?=[^\s\]]{1,64}\])|\$\{!(?=[^\s}]
 _RECALLING = frozenset(("fc", "r", "hist"))
 #: Commands that put their input into variables or arguments.
 _READS_VALUES = frozenset(("read", "mapfile", "readarray", "xargs"))
+#: Commands that print their arguments, and commands of the shell that run a file; fish runs the input without one.
+_PRINTS = frozenset(("echo", "printf", "print"))
+_READS_FILE = frozenset(("source", "."))
+_DESCRIPTOR = re.compile(r"/dev/(?:stdin|fd/\d+)|/proc/[^/]+/(?:task/[^/]+/)?fd/\d+")
 #: Commands whose output is another text than their input.
 _DECODES = frozenset(("base64", "base32", "basenc", "openssl", "xxd", "rev", "tr", "uudecode"))
-#: A command that begins with braces, which the parser does not expand.
-_BRACED_COMMAND = re.compile(
-    r"(^|[;&|(\n]|\b(?:if|then|elif|else|while|until|do|time)[ \t\n])[ \t]*"
-    r"(?=\{[^\s;&|]{0,400}?(?:,|\.\.))(?=\{[^\s;&|]{0,400}\})"
-)
-#: The beginning of an expansion of zsh, which the parser does not read: with flags, of another one, or with an option.
-_ZSH_EXPANSION = re.compile(r"\$\{(?:\([^()\s]{1,32}\)|\$\{(?=[^{}]{1,64}\}))|\$\{[=~^]{1,4}(?=\w)|\$[=~^]{1,4}(?=\w)")
-_CONTINUATION = re.compile(r"\\\n")
 #: What runs if a shell without comments, such as an interactive zsh, reads a comment as words.
 _ACTIVE = re.compile(r"[;&|<>$`(){}\n]")
 #: Variables that change which program a command runs, or that a shell runs as text.
@@ -110,10 +110,11 @@ _STARTUP_VARIABLE = re.compile(
 )
 #: A shell defines a function from a variable with such a name (bash: `BASH_FUNC_ls%%`).
 _FUNCTION_VARIABLE = re.compile(r"[%(]")
+_NAME_REFERENCE = re.compile(r"-[A-Za-z]*n")
 _SUBSCRIPT = re.compile(r"^\[[^\]]*\]=")
 #: Builtins that evaluate subscripts in their arguments, substitutions included.
 _EVALUATES = frozenset(
-    ("let", "test", "[", "[[", "declare", "typeset", "local", "export", "readonly", "printf", "read", "unset")
+    ("let", "test", "[", "[[", "declare", "typeset", "local", "export", "readonly", "printf", "read", "unset", "wait")
 )
 #: Programs that run their input; a version may follow the name.
 _INPUT_INTERPRETERS = frozenset("python perl ruby node php lua tclsh expect osascript ed ex at batch parallel".split())  # noqa: SIM905
@@ -329,10 +330,12 @@ def canonical_shell(text: str) -> ShellText:
         walk.read(text, 0)
     except TooComplexError:
         walk.give_up()
+    if walk.runs_values:
+        walk.read_values(Budget(text))
     if walk.too_long and not walk.opaque:
-        return _read_fragments(text, walk.unparsed)
+        return _read_fragments(text, plain_parts(text), walk.unparsed)
     for unread in walk.unread:
-        walk.commands += _read_fragments(unread, "").commands
+        walk.commands += _read_fragments(text, unread, "").commands
     values = walk.known_values()
     commands = dict.fromkeys(
         command if command.is_known else replace(command, values=values, is_computed=walk.is_computed)
@@ -342,11 +345,11 @@ def canonical_shell(text: str) -> ShellText:
     return ShellText(tuple(commands), "\n".join(walk.lines), unparsed, walk.opaque, walk.recalls, evaluates)
 
 
-def _read_fragments(text: str, unparsed: str) -> ShellText:
-    """Read the parts between the operators of a text, quoted ones included, each alone."""
+def _read_fragments(text: str, parts_of_text: Iterable[str], unparsed: str) -> ShellText:
+    """Read the parts of a text, each alone."""
     fragments: dict[str, None] = {}
-    for match in _PART.finditer(text):
-        if fragment := match[0].strip()[:_FRAGMENT]:
+    for part in parts_of_text:
+        if fragment := part.strip()[:_FRAGMENT]:
             fragments[fragment] = None
         if len(fragments) >= _MAX_FRAGMENTS:
             break
@@ -371,7 +374,8 @@ class _Walk:
     commands: list[Command] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     values: list[Word] = field(default_factory=list)
-    unread: list[str] = field(default_factory=list)
+    #: Parts of texts that are read each alone, because they are not parsed as a whole.
+    unread: list[Iterable[str]] = field(default_factory=list)
     unparsed: str = ""
     #: Why the value of a variable is evaluated; "" if none is.
     evaluated: str = ""
@@ -379,8 +383,12 @@ class _Walk:
     opaque: bool = False
     recalls: bool = False
     is_computed: bool = False
+    #: Whether a shell runs text that is not known: a value, or what a command prints.
+    runs_values: bool = False
     directory: str | None = None
     _removals: dict[tuple[str, str], None] = field(default_factory=dict)
+    #: What commands such as `echo` print.
+    _printed: list[str] = field(default_factory=list)
     _operators: int = 0
     _words: int = 0
     #: Caches of the words of a command and of the commands below a node, which several nodes need.
@@ -403,17 +411,28 @@ class _Walk:
             return
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         self._check_characters(text)
-        root = parse_shell(_CONTINUATION.sub("", text), self.budget)
-        if root.has_error:
-            self._cannot("the text is no complete command of a POSIX shell")
-            if _BRACED_COMMAND.search(text):
-                self._visit_all(parse_shell(_BRACED_COMMAND.sub(r"\1 command ", text), self.budget), depth)
-            if _ZSH_EXPANSION.search(text):
-                self._visit_all(parse_shell(_ZSH_EXPANSION.sub(_plain_expansion, text), self.budget), depth)
-        self._visit_all(root, depth)
+        for variant in variants(text):
+            root = parse_shell(variant, self.budget)
+            if root.has_error:
+                self._cannot("the text is no complete command of a POSIX shell")
+                for other in variants_with_error(variant):
+                    self._visit_all(parse_shell(other, self.budget), depth)
+                self.unread.append(parts(variant))
+            self._visit_all(root, depth)
         if _UNREAD_DELIMITER.search(text):
             self._cannot("the delimiter of a here-document is not parsed")
-            self.unread.append(text)
+            self.unread.append(plain_parts(text))
+
+    def read_values(self, budget: Budget) -> None:
+        """Read the values that the text has as text for a shell. The others are not read once the budget is spent."""
+        self.budget = budget
+        scripts = dict.fromkeys(str(value) for value in (*self.values, *self._printed) if value)
+        with suppress(TooComplexError):
+            for script in islice(scripts, _MAX_VALUES):
+                lines = len(self.lines)
+                self.read(script, 1)
+                if len(script.split()) < 2:  # its command is enough, if it is one
+                    del self.lines[lines:]
 
     def known_values(self) -> tuple[Word, ...]:
         """Return the values that unknown words may have, also after removals; an unknown word if there are too many."""
@@ -483,12 +502,17 @@ class _Walk:
             case "command_substitution":
                 for words in self._commands_in(node):
                     self._add_values(words)
+            case "process_substitution" if source(node).startswith(">("):
+                if any(words[0] is None or reads_program(words) for words in map(_effective, self._commands_in(node))):
+                    self._cannot("a shell or an interpreter runs the output of another command")
+                    self.runs_values = True
             case "file_redirect":
                 self._redirect(node)
             case "heredoc_redirect" | "herestring_redirect":
                 self._input_text(node, depth)
             case "comment" if _ACTIVE.search(source(node)):
                 self._cannot("a shell without comments would run the comment")
+                self.unread.append(islice(parts(source(node)), 1, None))
             case "extglob_pattern" if "(" in source(node):
                 self._cannot("a pattern may run commands")
             case "word" if "\n" in source(node):
@@ -571,6 +595,7 @@ class _Walk:
         while stack:
             child = stack.pop()
             if child.type in ("command_substitution", "process_substitution"):
+                self.runs_values = True
                 commands = [" ".join("?" if word is None else word for word in words) for words in self._commands_in(child)]
                 self.lines.append(" | ".join((*commands, name)))
             stack += child.children
@@ -578,6 +603,8 @@ class _Walk:
     def _add(self, words: tuple[Word, ...], depth: int) -> str:
         """Add a command and what it runs. Returns the text of the innermost command that reads its input."""
         self.budget.spend(_COMMAND_STEPS + _WORD_STEPS * len(words))
+        if self.directory is not None and words[0] is not None and words[0].startswith(("./", "../")):
+            words = _named((f"{self.directory}/{words[0]}", *words[1:]))
         command = Command(words, self.directory)
         self.commands.append(command)
         if words[0] in _EVALUATES and any(word is not None and _may_substitute(word) for word in words[1:]):
@@ -588,12 +615,19 @@ class _Walk:
         self._note_variables(assigned_variables(words))
         if (if_unset := command.if_unset) is not None:
             self.lines.append(Command(if_unset).text)
-        if words[0] in ("find", "set") or words[:2] == ("printf", "-v"):
+        if words[0] in ("declare", "typeset", "local") and any(map(_NAME_REFERENCE.match, filter(None, words[1:]))):
+            self._cannot("a variable is another name of one that may change what runs")
+        if words[0] in ("find", "set", *SHELLS) or words[:2] == ("printf", "-v"):
             self._add_values(words)
         self._change_directory(words)
+        if words[0] in _PRINTS and None not in words:
+            self._printed += [" ".join(map(str, words[begin:])).replace("\\n", "\n") for begin in range(1, min(len(words), 3))]
         inner = inner_command(words)
         if inner.unknown:
             self._cannot(inner.unknown)
+            if inner.unknown == UNKNOWN_TEXT:
+                self.runs_values = True
+                self._printed.append(" ".join(filter(None, map(_if_unset, words[1:]))))
         if inner.script is not None:
             self.read(inner.script, depth + 1)
         if not inner.words:
@@ -638,6 +672,7 @@ class _Walk:
         for stage in stages if is_fed else stages[1:]:
             if not stage or any(words[0] is None or reads_program(words) for words in stage):
                 self._cannot("a shell or an interpreter runs the output of another command")
+                self.runs_values = True
 
     def _note_variables(self, names: list[str]) -> None:
         """Note the names of variables that get a value."""
@@ -699,10 +734,14 @@ class _Walk:
         self.budget.spend(len(self._commands_in(node.parent)) if node.parent is not None else 0)
         outer = [_effective(words) for words in self._commands_in(node.parent)] if node.parent is not None else []
         readers = [words for words in outer if reads_program(words)]
+        if word is not None and any(words[0] in PROGRAMS_WITH_ESCAPES for words in outer):
+            self.unread.append(shell_escapes(word))
         if not readers:
             return
-        if word is None or isinstance(word, Glob) or any(words[0] not in SHELLS for words in readers):
+        is_shell = all(words[0] in _READS_FILE or words[0] in SHELLS or starts_shell(words) for words in readers)
+        if word is None or isinstance(word, Glob) or not is_shell:
             self._cannot("a shell or an interpreter runs text that is not known")
+            self.runs_values = self.runs_values or is_shell
         else:
             self.read(word, depth + 1)
 
@@ -741,11 +780,8 @@ class _Walk:
         return any(words[0] in _READS_VALUES for words in outer)
 
 
-def _plain_expansion(match: re.Match[str]) -> str:
-    """Return the beginning of an expansion of zsh as one of bash: of another variable if the value is computed."""
-    if match[0].endswith((")", "{$", "${")) and len(match[0]) > 2:
-        return "${!"
-    return "${" if match[0].startswith("${") else "$"
+def _if_unset(word: Word) -> str:
+    return word.unset if isinstance(word, Expansion) else word or ""
 
 
 def _may_substitute(word: Word) -> bool:
@@ -760,12 +796,19 @@ def _element(node: Node) -> list[Word]:
 def reads_program(words: tuple[Word, ...]) -> bool:
     """Return whether a command may run what it reads from its input as a program."""
     name = words[0] if words else None
-    if name in SHELLS or name in ("source", "."):
-        operands = [word for word in words[1:] if word is None or (not word.startswith("-") and word != "/dev/stdin")]
-        return (name in SHELLS and (not operands or "-s" in words)) or "/dev/stdin" in words or "-" in words[1:]
+    if name in SHELLS or name in _READS_FILE:
+        operands = [word for word in words[1:] if word is None or not word.startswith("-")]
+        return not operands or "-s" in words or "-" in words[1:] or any(map(_is_input, operands))
+    if starts_shell(words):
+        return True
     if name is not None and name.rstrip("0123456789.") in _INPUT_INTERPRETERS:
         return all(word is not None and word.startswith("-") for word in words[1:])
     return False
+
+
+def _is_input(word: Word) -> bool:
+    """Return whether a file may be a descriptor of the command, such as its input."""
+    return word is not None and _DESCRIPTOR.match(str(normalised_path(word))) is not None
 
 
 def _words(node: Node) -> tuple[Word, ...]:
@@ -777,8 +820,11 @@ def _words(node: Node) -> tuple[Word, ...]:
     name = node.child_by_field_name("name")
     if name is None:
         return ()
-    arguments = (*(name.children[:1] or (name,)), *node.children_by_field_name("argument"))
-    return _named(tuple(word for each in arguments for word in resolve_all(each)))
+    arguments = node.children_by_field_name("argument")
+    words = tuple(word for each in (*(name.children[:1] or (name,)), *arguments) for word in resolve_all(each))
+    if arguments and arguments[0].start_byte == name.end_byte:  # the parser ends the word before the shell does
+        return (None, *words[1:])
+    return _named(words)
 
 
 def _source_or_words(node: Node) -> list[Word]:
@@ -791,11 +837,15 @@ def _source_or_words(node: Node) -> list[Word]:
 def _named(words: tuple[Word, ...]) -> tuple[Word, ...]:
     """Return the words with the name of a system program without its directory."""
     name = words[0]
+    if name is not None and (shell := _SHELL_WITH_VERSION.match(name)):
+        return (shell[1], *words[1:])
     if name is None or "/" not in name:
         return words
     if isinstance(name, Glob):
         return (Glob(name.rpartition("/")[2]), *words[1:])
     path = normalised_path(name)
+    if path.startswith("/proc/"):  # a link to any program
+        return (None, *words[1:])
     for directory in _SYSTEM_DIRECTORIES:
         if path.startswith(directory) and "/" not in path[len(directory) :]:
             return (path[len(directory) :], *words[1:])

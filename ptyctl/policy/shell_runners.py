@@ -28,7 +28,11 @@ class Inner(NamedTuple):
 
 
 NOTHING = Inner()
-SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "yash", "fish", "rbash", "csh", "tcsh"))
+#: Why what a shell runs is not known.
+UNKNOWN_TEXT = "the text that a shell is to run is not known"
+SHELLS = frozenset(
+    "sh bash dash ash zsh ksh ksh93 mksh lksh oksh loksh posh yash fish rbash rzsh rksh csh tcsh bsd-csh sash".split()  # noqa: SIM905
+) | frozenset("zsh5 zsh-static bash-static ksh93u ksh2020 mksh-static static-sh".split())  # noqa: SIM905
 #: Interpreters, with the options after which they take a program's text, or that make them run a command.
 _PROGRAM_OPTIONS = {
     "python": "-c",
@@ -52,15 +56,15 @@ _PROGRAM_OPTIONS = {
     "emacs": "--eval -f",
     "tar": "--checkpoint-action* --to-command* -I --use-compress-program* -F",
     "rsync": "-e --rsh* --rsync-path*",
-    "git": "-c --upload-pack* --exec* --config*",
-    "man": "-P --pager*",
+    "git": "-c --upload-pack* --exec* --config* --extcmd* --*-filter* --open-files-in-pager* ext::*",
+    "man": "-P -H --pager* --html*",
     "scp": "-S -o",
     "sftp": "-S -o -b",
     "zip": "-TT --unzip-command*",
     "split": "--filter*",
     "sort": "--compress-program*",
     "tcpdump": "-z",
-    "sqlite3": "-cmd",
+    "sqlite3": "-cmd .sh* .sy*",
     "mysql": "-e --execute*",
     "psql": "-c --command*",
     "crontab": "-",
@@ -90,7 +94,18 @@ _OPTIONS_WITH_ARGUMENT = {
     "sudo": "-u -g -h -p -C -r -t -T -U -D -R --user --group --host --prompt --close-from --role --type --command-timeout"
     " --other-user --chroot --chdir",
     "doas": "-u -C",
-    "env": "-u -C --unset --chdir",
+    "env": "-u -C -a --unset --chdir --argv0",
+    "pkexec": "-u --user",
+    "run0": "-p -u -g -D -M --property --user --group --nice --chdir --setenv --background --machine --unit --slice"
+    " --description",
+    "cgexec": "-g",
+    "softlimit": "-a -c -d -f -l -m -o -p -r -s -t",
+    "tini": "-p -e",
+    "rlwrap": "-b -C -D -e -f -g -H -l -m -M -O -p -P -q -s -S -t -w -z -v",
+    "dumb-init": "-r --rewrite",
+    "entr": "",
+    "su-exec": "",
+    "gosu": "",
     "nice": "-n --adjustment",
     "ionice": "-c -n -p -P -u --class --classdata",
     "prlimit": "-p -o --pid --output",
@@ -142,7 +157,7 @@ _OPTIONS_WITH_ARGUMENT = {
 }
 #: The number of words before the command, after the options.
 _WORDS_BEFORE_COMMAND = dict.fromkeys(
-    "timeout flock taskset chrt chroot repeat ssh faketime machinectl envdir setuidgid envuidgid setlock".split(),  # noqa: SIM905
+    "timeout flock taskset chrt chroot repeat ssh faketime machinectl envdir setuidgid envuidgid setlock gosu su-exec".split(),  # noqa: SIM905
     1,
 )
 #: Subcommands that run a command; their options follow.
@@ -165,20 +180,35 @@ _WITHOUT_OPTIONS = frozenset(
 #: Runners none of whose options takes an argument.
 _ORDINARY = frozenset(
     "nohup setsid command envdir setuidgid envuidgid setlock firejail valgrind proot fakeroot catchsegv".split()  # noqa: SIM905
-) | frozenset("unbuffer chronic pkexec eatmydata setarch linux32 linux64 uname26".split())  # noqa: SIM905
+) | frozenset("unbuffer chronic eatmydata setarch linux32 linux64 uname26".split())  # noqa: SIM905
 #: Names of `setarch`, after which the options may follow.
 _ARCHITECTURES = frozenset(
     "i386 i486 i586 i686 athlon x86_64 ppc ppc64 ppc64le s390 s390x aarch64 armv7l riscv64".split()  # noqa: SIM905
 )
 #: Runners whose options are not known well enough to find the command after them.
 _OPAQUE = frozenset(
-    "parallel docker podman kubectl nerdctl lxc virsh at batch sg ansible socat pdsh sched zargs zpty".split()  # noqa: SIM905
+    "parallel docker podman kubectl nerdctl lxc virsh at batch sg ansible socat pdsh sched zargs zpty dtach abduco"  # noqa: SIM905
+    " start-stop-daemon".split()
 )
-_OPAQUE_WITHOUT = {"docker": "exec", "podman": "exec", "kubectl": "exec", "nerdctl": "exec", "lxc": "exec", "virsh": "*exec*"}
+_OPAQUE_WITHOUT = {
+    **dict.fromkeys(("docker", "podman", "kubectl", "nerdctl", "lxc"), "exec"),
+    "virsh": "*exec*",
+    "start-stop-daemon": "-*",
+}
+#: Runners that start a shell if their arguments name no command, and options that some of them need for that: letters, and
+#: words.
+_SHELL_STARTERS = frozenset(
+    "sudo doas su runuser ssh chroot nsenter unshare newgrp script pkexec run0 fakeroot proot firejail systemd-run".split()  # noqa: SIM905
+)
+_SHELL_OPTIONS = {"sudo": ("si", "--shell", "--login"), "doas": ("s",), "systemd-run": ("S", "--shell")}
+_WITHOUT_SHELL = frozenset("-N -O -Q -W -G -V -f".split())  # noqa: SIM905
 #: The text of `-c` in the same word, behind options of `su` or `script` without an argument.
 _ATTACHED_COMMAND = re.compile(r"-[aefqrlmpP]*c(.+)", re.DOTALL)
 #: The option of a completion with a list of words, and its attached text.
 _WORD_LIST = re.compile(r"-[a-z]*W(.*)", re.DOTALL)
+#: What a key runs or types in bash, behind its name.
+_KEY_TEXT = re.compile(r"""\s*"(?:\\.|[^"\\])*"\s*:?\s*["']?(.*?)["']?\s*\Z""", re.DOTALL)
+_TYPED_ENTER = re.compile(r"\\C-[mj]|\\[rn]|\^[MJ]", re.IGNORECASE)
 #: Maximum number of placeholders of `xargs -I` that are examined; only the last one is in effect.
 _MAX_PLACES = 8
 
@@ -190,16 +220,22 @@ def inner_command(words: tuple[Word, ...]) -> Inner:
         return NOTHING
     if name in SHELLS:
         return _of_shell(words)
-    if name == "eval":
-        return _script(words[1:])
-    if name in ("alias", "trap"):
+    if name == "eval" or (name in ("source", ".") and len(words) == 1):  # fish: the words may be in parentheses, or the input
+        return _script(words[1:] or (None,))
+    if name in ("alias", "trap", "abbr"):
         return _of_definition(words)
+    if name in ("bind", "bindkey"):
+        return _of_key(words)
     if _LINKER.match(name):
         return _of_runner("ld.so", words)
     if name in ("complete", "compgen"):
         return _of_completion(words)
     if name in ("apt", "apt-get", "apt-cache", "aptitude"):
         return _of_apt(words)
+    if name == "git" and (behind := _behind_git_runner(words)):
+        return Inner(behind, follows=False)
+    if name == "ip" and (behind := _behind_ip_exec(words)):
+        return Inner(behind)
     if name == "git" and "config" in words:
         return _of_git_config(words)
     if name == "gdb" and "--args" in words:
@@ -223,6 +259,23 @@ def inner_command(words: tuple[Word, ...]) -> Inner:
     return _of_interpreter(str(name), words)
 
 
+def starts_shell(words: tuple[Word, ...]) -> bool:
+    """Return whether a command runs a shell because its arguments name no command; the shell runs its input."""
+    name = words[0] if words else None
+    if name not in _SHELL_STARTERS:
+        return False
+    options = [word for word in words[1:] if word is not None and word.startswith("-")]
+    if (required := _SHELL_OPTIONS.get(name)) is not None:
+        letters = [option for option in options if option[:2] != "--"]
+        if not (any(letter in option for option in letters for letter in required[0]) or set(required[1:]) & set(options)):
+            return False
+    if name == "ssh" and any(option in _WITHOUT_SHELL for option in options):
+        return False
+    if name == "script" and any(word is not None and not word.startswith("-") for word in words[2:]):
+        return _of_script_option(name, words) == NOTHING
+    return inner_command(words) == Inner()
+
+
 def _of_runner(name: str, words: tuple[Word, ...]) -> Inner:
     rest = list(words[1:])
     if name == "env" and (split := _split_text(rest)):
@@ -239,7 +292,8 @@ def _of_runner(name: str, words: tuple[Word, ...]) -> Inner:
                 _skip_options(name, behind)
                 rest[1:] = behind
         except ValueError as error:
-            return Inner(unknown=str(error))
+            is_program = words[-1] is None or isinstance(words[-1], Expansion)
+            return Inner((None,) if is_program and not rest else (), unknown=str(error))
     while name in ("env", "sudo", "doas") and rest and rest[0] is not None and "=" in rest[0]:
         del rest[0]
     if name in _OPTIONAL_WORD:
@@ -304,7 +358,9 @@ def _of_completion(words: tuple[Word, ...]) -> Inner:
     attached = [found[1] for word in words[1:] if word is not None and (found := _WORD_LIST.match(word)) and found[1]]
     text = _script((*lists, *attached))
     has_substitution = any(part in (text.script or "") for part in ("$", "`", "<(", ">("))
-    return Inner(script=f": {text.script}" if has_substitution else None, unknown=inner.unknown or text.unknown, follows=False)
+    is_of_fish = any(word is not None and "(" in word for word in words[1:])
+    unknown = inner.unknown or text.unknown or ("a completion of fish may run a command" if is_of_fish else "")
+    return Inner(script=f": {text.script}" if has_substitution else None, unknown=unknown, follows=False)
 
 
 def _of_apt(words: tuple[Word, ...]) -> Inner:
@@ -327,6 +383,21 @@ def _names_start_file(words: tuple[Word, ...]) -> bool:
             return True
         del rest[: option in takes]
     return False
+
+
+def _behind_git_runner(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Return the command behind `git bisect run` and `git submodule foreach`."""
+    ends = [place for place, pair in enumerate(pairwise(words)) if pair in (("bisect", "run"), ("submodule", "foreach"))]
+    rest = list(words[ends[0] + 2 :]) if ends else []
+    while rest and rest[0] is not None and rest[0].startswith("-"):
+        del rest[0]
+    return ("eval", *rest) if rest else ()
+
+
+def _behind_ip_exec(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Return the command behind `ip netns exec NAME` and `ip vrf exec NAME`."""
+    ends = [place for place, word in enumerate(words) if word == "exec" and words[place - 1] in ("netns", "net", "vrf")]
+    return words[ends[0] + 2 :] if ends else ()
 
 
 def _of_git_config(words: tuple[Word, ...]) -> Inner:
@@ -369,7 +440,7 @@ def _of_shell(words: tuple[Word, ...]) -> Inner:
     while rest and (rest[0] is None or rest[0][:1] in ("-", "+")):
         option = rest.pop(0)
         if option is None or isinstance(option, Glob):
-            return Inner(unknown="an option of a shell is not known")
+            return Inner(unknown=UNKNOWN_TEXT)
         if option in ("-o", "+o", "-O", "+O", "--rcfile", "--init-file", "--init-command", "-C") and rest:
             if option in ("--rcfile", "--init-file", "--init-command", "-C"):
                 return Inner(unknown=f"{option} makes a shell run text")
@@ -387,7 +458,7 @@ def _of_shell(words: tuple[Word, ...]) -> Inner:
 
 def _script(words: tuple[Word, ...]) -> Inner:
     if any(word is None or isinstance(word, Glob) for word in words):
-        return Inner(unknown="the text that a shell is to run is not known")
+        return Inner(unknown=UNKNOWN_TEXT)
     return Inner(script=" ".join(word for word in words if word is not None))
 
 
@@ -396,10 +467,24 @@ def _of_definition(words: tuple[Word, ...]) -> Inner:
     if words[0] == "trap":
         rest = [word for word in words[1:] if word != "--"]
         return _script(tuple(rest[:1])) if len(rest) > 1 and rest[0] not in ("-l", "-p", "-") else NOTHING
+    operands = [word for word in words[1:] if word is None or not word.startswith("-")]
+    if len(operands) > 1 and operands[0] is not None and "=" not in operands[0]:  # fish
+        return _script(tuple(operands[1:]))._replace(follows=False)
     texts = [word if word is None or isinstance(word, Glob) else word.partition("=")[2] for word in words[1:]]
     if any(text is None or isinstance(text, Glob) for text in texts):
         return Inner(unknown="the text of an alias is not known")
     return Inner(script="\n".join(text for text in texts if text), follows=False)
+
+
+def _of_key(words: tuple[Word, ...]) -> Inner:
+    """The text of a key may be a command, or be typed: `bind -x '"\\C-t": TEXT'`, `bindkey -s '^T' TEXT`, `bind \\ct TEXT`."""
+    inner = _of_interpreter(str(words[0]), words)
+    known = [word for word in words[1:] if word is not None and not isinstance(word, Glob)]
+    texts = [match[1] for word in known if (match := _KEY_TEXT.match(word))]
+    if not texts and len(words) > 2:
+        texts = [word for word in known if not word.startswith("-")][1:]
+    script = _TYPED_ENTER.sub("\n", "\n".join(texts))
+    return Inner(script=script or None, unknown=inner.unknown, follows=False)
 
 
 def _of_find(words: tuple[Word, ...]) -> Inner:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from ptyctl.core.principal import Kind
+from ptyctl.policy.program_escapes import shell_escapes
 from ptyctl.policy.rules import SEVERITY, SHELL_PLATFORM, DecisionRequest, Verdict, Where
 
 from .verdict_thread import VERDICT_S, verdict_takes_too_long
@@ -94,9 +95,9 @@ class Judgement:
         return verdict
 
     def for_shell(self, verdict: Verdict, text: str, place: Place) -> Verdict:
-        """Judge a text for a program by the rules of the shell below, with the text after `!`: editors and pagers run that."""
+        """Judge a text for a program by the rules of the shell below, with what the program may run in a shell."""
         known_only = not place.is_ahead or self.hides_input  # a password may look like a variable
-        for command in dict.fromkeys((text, text.partition("!")[2].lstrip("!"))):
+        for command in dict.fromkeys((text, *shell_escapes(text))):
             by_rules = self.policy.verdict_by_rules(self._request(command, place), known_only=known_only)
             verdict = stricter(verdict, by_rules)
         return verdict

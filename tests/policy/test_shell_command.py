@@ -31,6 +31,11 @@ def test_removal_is_found_however_it_is_written(text: str) -> None:
     assert removes(canonical_shell(text))
 
 
+@pytest.mark.parametrize("text", CORPUS["formats"])
+def test_command_is_found_wherever_a_shell_runs_it(text: str) -> None:
+    assert any(command.match((("mkfs*",),)) for command in canonical_shell(text).commands)
+
+
 @pytest.mark.parametrize("text", CORPUS["unparsed"])
 def test_command_that_cannot_be_known_is_unparsed(text: str) -> None:
     assert canonical_shell(text).unparsed

@@ -1,0 +1,100 @@
+"""Other ways to write a shell text, for what the parser does not read as a shell does.
+
+The commands of all of them count: a text may be read in one way by bash, and in another one by zsh.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_CONTINUATION = re.compile(r"\\\n")
+#: What may have the backslash of a continued line in it, so that it continues nothing: an escape, quotes, a comment, the body
+#: of a here-document.
+_MAY_KEEP_BACKSLASH = re.compile(r"\\\\\n|['#]|<<")
+#: The name of a coprocess, or nothing, in front of a compound command (bash).
+_COPROCESS = re.compile(r"\bcoproc[ \t]+(?:[A-Za-z_]\w*[ \t]+)?(?=[{(]|\[\[|(?:while|until|for|if|case|select)\b)")
+#: An escaped character, or text in backquotes.
+_BACKQUOTED = re.compile(r"\\.|`((?:\\.|[^\\`])*)`", re.DOTALL)
+_ESCAPED_IN_BACKQUOTES = re.compile(r"\\([\\`$])")
+#: A command that begins with braces, which the parser does not expand.
+_BRACED_COMMAND = re.compile(
+    r"(^|[;&|(\n]|\b(?:if|then|elif|else|while|until|do|time)[ \t\n])[ \t]*"
+    r"(?=\{[^\s;&|]{0,400}?(?:,|\.\.))(?=\{[^\s;&|]{0,400}\})"
+)
+#: The descriptor of a here-document or here-string.
+_DESCRIPTOR = re.compile(r"(?<=\s)\d+(?=<<)")
+#: The beginning of an expansion of zsh, which the parser does not read: with flags, of another one, or with an option.
+_ZSH_EXPANSION = re.compile(r"\$\{(?:\([^()\s]{1,32}\)|\$\{(?=[^{}]{1,64}\}))|\$\{[=~^]{1,4}(?=\w)|\$[=~^]{1,4}(?=\w)")
+#: Text between operators, with quoted text in it, and without.
+_PLAIN_PART = re.compile(r"[^\n\r;&|(){}]+")
+_PART = re.compile(r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^\n\r;&|(){}])+""", re.DOTALL)
+#: The beginning of a here-document, and its delimiter.
+_HERE_DOCUMENT = re.compile(r"(?<!<)<<-?[ \t]*(?:'([^'\n]*)'|\"([^\"\n]*)\"|\\?([^\s;&|<>()'\"]+))")
+
+
+def variants(text: str) -> Iterator[str]:
+    """Yield the ways to write a text whose lines end in line feeds: the usual one first, with continued lines joined."""
+    joined = _CONTINUATION.sub("", text)
+    yield joined
+    if joined != text and _MAY_KEEP_BACKSLASH.search(text):
+        yield text  # the parser joins words on either side of a continuation only
+    if _COPROCESS.search(joined):
+        yield _COPROCESS.sub("", joined)
+    if "\\`" in joined:  # the parser takes backquotes within others for text
+        yield _with_nested_substitutions(joined)
+
+
+def variants_with_error(text: str) -> Iterator[str]:
+    """Yield the ways to write a text that the parser cannot read, as it does not know what bash or zsh expands."""
+    if _BRACED_COMMAND.search(text):
+        yield _BRACED_COMMAND.sub(r"\1 command ", text)
+    if _DESCRIPTOR.search(text):
+        yield _DESCRIPTOR.sub("", text)
+    if _ZSH_EXPANSION.search(text):
+        yield _ZSH_EXPANSION.sub(_plain_expansion, text)
+
+
+def parts(text: str) -> Iterator[str]:
+    """Yield the parts between the operators of a text, without the bodies of its here-documents."""
+    for match in _PART.finditer("\n".join(_lines_of_commands(text))):
+        yield match[0]
+
+
+def plain_parts(text: str) -> Iterator[str]:
+    """Yield the parts between the operators of a text, also those in quotes and in here-documents."""
+    for match in _PLAIN_PART.finditer(text):
+        yield match[0]
+
+
+def _lines_of_commands(text: str) -> Iterator[str]:
+    """Yield the lines of a text that are no part of a here-document."""
+    delimiters: list[str] = []
+    for line in text.split("\n"):
+        if delimiters:
+            del delimiters[: line.strip("\t") == delimiters[0]]
+            continue
+        delimiters = [found[1] or found[2] or found[3] or "" for found in _HERE_DOCUMENT.finditer(line)]
+        yield line
+
+
+def _plain_expansion(match: re.Match[str]) -> str:
+    """Return the beginning of an expansion of zsh as one of bash: of another variable if the value is computed."""
+    if match[0].endswith((")", "{$", "${")) and len(match[0]) > 2:
+        return "${!"
+    return "${" if match[0].startswith("${") else "$"
+
+
+def _with_nested_substitutions(text: str) -> str:
+    """Return a text with `$(...)` for backquotes, whose text may have escaped backquotes in it.
+
+    A backquote in single quotes, which begins nothing, may be taken for one that does.
+    """
+    return _BACKQUOTED.sub(_nested_substitution, text)
+
+
+def _nested_substitution(match: re.Match[str]) -> str:
+    if match[1] is None:  # an escaped character
+        return match[0]
+    inner = _ESCAPED_IN_BACKQUOTES.sub(r"\1", match[1])
+    return f"$({_with_nested_substitutions(inner)})"
