@@ -68,7 +68,7 @@ _STTY_MODES = (
 #: Shell commands after which the shell reads another line than the typed one: they put text into it, read a part of it, or let
 #: the terminal change it. The words after `dd` do not begin with `if=`.
 _FILLS_LINE = re2.compile(
-    rb"\b(?:" + _FILLS_NEXT + rb"|vared\b|commandline\b|read\s+(?:.*\s)?-\w*[knNdiu]|head\s+(?:.*\s)?-\w*c"
+    rb"\b(?:" + _FILLS_NEXT + rb"|vared\b|commandline\b|read\s+(?:.*\s)?-\w*[knNdiut]|head\s+(?:.*\s)?-\w*c"
     rb"|stty\s(?:[^;&|\n]*[\s-])?(?:" + _STTY_MODES + rb")"
     rb"|dd(?:\s+(?:i?|if|(?:[^i\s]|i[^f\s]|if[^=\s])\S*))*\s*$)",
     _OPTIONS,
@@ -83,6 +83,27 @@ _CHANGES_KEYS = re2.compile(
     rb"|\bstty\s(?:[^;&|\n]*\s)?(?:w?erase2?|kill|lnext|reprint|rprnt|eof|eol2?|intr|\w+:\w+:)",
     _OPTIONS,
 )
+
+
+#: Commands that take a part of a line, or text for the next one, and what runs them later: at each prompt, or by another name.
+_TAKES_PART = re2.compile(
+    rb"\b(?:read\s+(?:[^;&|\n]*\s)?-\w*[knNdiut]|head\s+(?:[^;&|\n]*\s)?-\w*c|dd\b|sysread\b|sysopen\b)", _OPTIONS
+)
+_RUNS_LATER = re2.compile(
+    rb"\w\s*\(\s*\)|\b(?:function|trap|alias|abbr|add-zsh-hook|PROMPT_COMMAND|R?PROMPT\d?|PS\d|RPS\d|prompt_command)\b"
+    rb"|_functions\b|--on-",
+    _OPTIONS,
+)
+
+
+def _changes_keys(line: bytes) -> bool:
+    """Return whether a line without quotes changes the effect of keys, or has a part of later lines read by a command.
+
+    `vared` and `select` take whole lines: where one reads, and where the shell does, the line is the same text.
+    """
+    if _CHANGES_KEYS.search(line) is not None:
+        return True
+    return _TAKES_PART.search(line) is not None and _RUNS_LATER.search(line) is not None
 
 
 def fills_next_line(command: str) -> bool:
@@ -149,7 +170,7 @@ class PendingLine:
     #: Whether the line is in `_continued` already, as it was read from the screen.
     _is_read: bool = False
     #: Whether an editor may be in the command mode of vi, or may wait for the rest of a key; whether keys may have another
-    #: effect than `keys` says.
+    #: effect than `keys` says, or a command may take a part of a line before the shell reads it.
     _is_escaped: bool = False
     _is_partial: bool = False
     _keys_changed: bool = False
@@ -326,7 +347,7 @@ class PendingLine:
         """Note a command that reaches the shell other than as typed keys: it may change their effect."""
         if self.keys.of_shell:
             line = _QUOTES.sub(b"", text.encode("utf-8", "surrogateescape"))
-            self._keys_changed = self._keys_changed or _CHANGES_KEYS.search(line) is not None
+            self._keys_changed = self._keys_changed or _changes_keys(line)
 
     def lose(self) -> None:
         """Mark the line as unknown: something other than the input may have changed it."""
@@ -477,7 +498,7 @@ class PendingLine:
         self._empty()
         self._has_vi_command = self._has_vi_command and is_quoted
         if self.keys.of_shell and line:
-            self._keys_changed = self._keys_changed or _CHANGES_KEYS.search(line) is not None
+            self._keys_changed = self._keys_changed or _changes_keys(line)
             is_empty = not self._keys_changed and _FILLS_LINE.search(line) is None
             was_known, self._may_have_text = was_known and is_empty, not is_empty
         self._is_known = was_known and not is_quoted

@@ -309,6 +309,22 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             new_shell=True,
         ),
         "arithmetic": Kind(("bash", "zsh"), _EVALUATIONS, variables={"n": "a[$(denyme)]"}),
+        # at each prompt, a command takes a part of the line, which the shell then does not get; vared and select take it whole
+        "part_of_a_line": Kind(
+            ("bash", "zsh"),
+            tuple(
+                f"{text}\n{SHOWN}x{SHOWN}true\n{SHOWN}xdenyme\n{SHOWN}xdenyme"
+                for text in (
+                    "PROMPT_COMMAND='read -n 1 y'; precmd() { read -k 1 y; }",
+                    "PS1='$(head -c 1 >/dev/null)$ '; setopt promptsubst",
+                    "PROMPT_COMMAND='read -d x y'; precmd() { read -d x y; }",
+                    "f() { head -c 1; }; alias true=f\n",
+                    "PROMPT_COMMAND='select y in a b; do break; done'; precmd() { vared -c y; }",
+                )
+            ),
+            unparsed="allow",
+            new_shell=True,
+        ),
         "later": Kind(("bash", "zsh"), tuple(f"{text}\ntrue" for text in _LATER), new_shell=True),
     }
 )

@@ -164,6 +164,15 @@ def test_line_after_harmless_modes_of_the_terminal_is_known(command: str) -> Non
         "bind 'set editing-mode vi'",
         "fish_vi_key_bindings",
         "set -g fish_key_bindings fish_vi_key_bindings",
+        # a part of each later line, or of some, is read by another command
+        "PROMPT_COMMAND='read -n 1 c'",
+        "precmd() { read -k 1 c }",
+        "f () { head -c 1; }",
+        "alias g='read -t 1 c'",
+        "trap 'read -d x c' DEBUG",
+        "PS1='$(dd bs=1 count=1)$ '",
+        "precmd_functions+=(f); f() { sysread c }",
+        "function f --on-event fish_prompt; read -n 1 c; end",
     ],
 )
 def test_lines_after_changed_keys_stay_unknown(command: str) -> None:
@@ -189,6 +198,9 @@ def test_lines_after_changed_keys_stay_unknown(command: str) -> None:
         "cat zle.txt",
         "printf -- -z",
         "read -r x",
+        "f() { read -r x; }",
+        "alias h='head -n 5'",
+        "precmd() { select c in a b; do break; done }",  # takes whole lines, as the shell does
         "dd if=a of=b",
         "dd of=b if=a",
         "head x",
