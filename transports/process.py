@@ -32,6 +32,10 @@ _SYSTEM_CALLS = {"x86_64": (0, (61, 247, 130, 128)), "aarch64": (63, (260, 95, 1
 #: Number of futex(2): fish waits there for its own threads, for example while it completes a word.
 _FUTEX = {"x86_64": 202, "aarch64": 98}
 
+#: Folders of programs that are installed with the privileges of root; the last one is that of sudo-rs.
+SYSTEM_FOLDERS = frozenset(
+    ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/usr/lib/cargo/bin")
+)
 #: Connections of one kind may use at most this share of the process's descriptors.
 DESCRIPTOR_SHARE = 4
 
@@ -259,7 +263,10 @@ def has_no_child(pid: int) -> bool:
 
 
 def is_privileged_program(pid: int) -> bool:
-    """Return whether a process runs a set-user-ID program of root with its privileges; False if that is not known."""
+    """Return whether a process runs a set-user-ID program of root, in a system folder, with its privileges.
+
+    False if that is not known.
+    """
     if _effective_user(pid) != 0:
         return False
     try:
@@ -268,7 +275,23 @@ def is_privileged_program(pid: int) -> bool:
         return os.geteuid() != 0 and _effective_user(_parent(pid)) not in (0, None)
     except OSError:
         return False
-    return executable.st_uid == 0 and bool(executable.st_mode & stat.S_ISUID)
+    is_of_root = executable.st_uid == 0 and bool(executable.st_mode & stat.S_ISUID)
+    return is_of_root and _is_installed(Path(f"/proc/{pid}/exe"), executable)
+
+
+def _is_installed(link: Path, executable: os.stat_result) -> bool:
+    """Return whether a program is the file at its path, in a folder of system programs that only root can write.
+
+    Root may have copied a shell to another folder, and a process may see other files at the same path.
+    """
+    with suppress(OSError):
+        path = link.readlink()
+        if str(path.parent) not in SYSTEM_FOLDERS:
+            return False
+        installed, folder = path.stat(), path.parent.stat()
+        is_same = (installed.st_dev, installed.st_ino) == (executable.st_dev, executable.st_ino)
+        return is_same and folder.st_uid == 0 and not folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return False
 
 
 def _parent(pid: int | None) -> int | None:

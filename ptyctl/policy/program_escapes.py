@@ -13,8 +13,9 @@ PROGRAMS_WITH_ESCAPES = frozenset(
 _MAX_MARKS, _MAX_MOVEMENT = 4, 3
 #: `shell` of gdb, `.shell` and `.system` of sqlite3, `system` of mysql, `:terminal` of vim, and their abbreviations.
 _ESCAPE_WORD = re.compile(r"[:\s]*(?:\.?s(?:h|he|hel|hell)|\.?sy(?:stem|ste|st|s)?|te(?:r|rm|rmi|rmin|rmina|rminal)?)\s+(.*)")
-#: A line of less that is sent to a command begins with `|` and a mark; gdb sends output to the command behind the last `|`.
-_PIPE = re.compile(r"\s*(?:\|(.*)|pipe\s(.*))")
+#: A line of less that is sent to a command begins with `|` and a mark; gdb, sqlite3 (`.output`) and psql (`\\o`) send output to
+#: the command behind the last `|`.
+_PIPE = re.compile(r"\s*(?:\||pipe\s|[.\\][a-z]+\s[^|]*\|)(.*)")
 
 
 def shell_escapes(text: str) -> Iterator[str]:
@@ -29,5 +30,4 @@ def shell_escapes(text: str) -> Iterator[str]:
         if escape := _ESCAPE_WORD.match(line):
             yield escape[1]
         if pipe := _PIPE.match(line):
-            behind = pipe[1] or pipe[2] or ""
-            yield from (behind[1:], behind.rpartition("|")[2])
+            yield from (pipe[1][1:], pipe[1].rpartition("|")[2].strip("'\""))

@@ -33,6 +33,9 @@ from ptyctl.policy.program_escapes import shell_escapes
         "| info line | rm x",
         "pipe info line | rm x",
         "true\n!rm x",
+        ".output '|rm x'",
+        ".once |rm x",
+        "\\o | rm x",
     ],
 )
 def test_command_behind_an_escape_of_a_program_is_yielded(line: str) -> None:

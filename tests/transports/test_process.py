@@ -114,10 +114,35 @@ def test_program_that_is_only_named_sudo_is_not_privileged(tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can create a program with privileges")
-@pytest.mark.parametrize(("owner", "expected"), [(0, True), (65534, False)])
-def test_set_user_id_program_of_root_is_privileged(tmp_path: Path, owner: int, expected: bool) -> None:
+@pytest.mark.parametrize(
+    ("owner", "folder_mode", "is_listed", "expected"),
+    [
+        (0, 0o755, True, True),
+        (65534, 0o755, True, False),
+        (0, 0o755, False, False),  # a copy of a shell with this name
+        (0, 0o775, True, False),
+        (0, 0o777, True, False),
+    ],
+)
+def test_set_user_id_program_of_root_in_a_system_folder_is_privileged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: int, folder_mode: int, is_listed: bool, expected: bool
+) -> None:
+    tmp_path.chmod(folder_mode)
+    if is_listed:
+        monkeypatch.setattr(process, "SYSTEM_FOLDERS", {str(tmp_path)})
     with program_named_sudo(tmp_path, 0o4755, owner) as pid:
         assert process.is_privileged_program(pid) is expected
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can create a program with privileges")
+def test_program_that_was_replaced_at_its_path_is_not_privileged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "SYSTEM_FOLDERS", {str(tmp_path)})
+    with program_named_sudo(tmp_path, 0o4755) as pid:
+        (tmp_path / "sudo").rename(tmp_path / "other")
+        assert process.is_privileged_program(pid)
+        (tmp_path / "other").unlink()
+        (tmp_path / "sudo").touch()
+        assert not process.is_privileged_program(pid)
 
 
 @pytest.mark.parametrize(
