@@ -837,6 +837,8 @@ def _source_or_words(node: Node) -> list[Word]:
 def _named(words: tuple[Word, ...]) -> tuple[Word, ...]:
     """Return the words with the name of a system program without its directory."""
     name = words[0]
+    if type(name) is str and name.startswith("=") and len(name) > 1:  # zsh: the path of this program
+        return _named((name[1:], *words[1:]))
     if name is not None and (shell := _SHELL_WITH_VERSION.match(name)):
         return (shell[1], *words[1:])
     if name is None or "/" not in name:
