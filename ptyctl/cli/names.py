@@ -70,4 +70,8 @@ def resolve_task(given: str | None) -> str:
         place = os.ttyname(sys.stdin.fileno()).removeprefix("/dev/")
     except (OSError, ValueError):
         place = f"sid{os.getsid(0)}"
-    return f"{getpass.getuser()}@{socket.gethostname()}:{place}"
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user without an account, for example in a container
+        user = login_name(os.getuid())
+    return f"{user}@{socket.gethostname()}:{place}"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.cli.names import ListedSession, match_session
+from ptyctl.cli.names import ListedSession, match_session, resolve_task
 
 _OLD, _NEW = "20261123-192230-ff2c9a47", "20261123-192331-32acab4a"
 
@@ -56,3 +58,10 @@ def test_unknown_name_is_not_found() -> None:
         with pytest.raises(PtyctlError) as caught:
             match_session([session(_OLD)], name)
         assert caught.value.code is ErrorCode.NOT_FOUND
+
+
+def test_task_of_a_user_without_an_account_has_the_number_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 64_123)  # no account has it
+    assert resolve_task(None).startswith("64123@")
