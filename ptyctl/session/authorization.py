@@ -525,7 +525,7 @@ class Authorization:
         else:
             raise place_changed("the line")
         # a long line was judged in a thread
-        is_same = raw == self._stream.raw_size and not self._terminal.rewrites_input()
+        is_same = raw == self._stream.raw_size and not (self._terminal.rewrites_input() or self._line_reader.is_displaced)
         is_certain = is_same and not places[-1].is_ahead and not any(self._recalls(reading, places) for reading in readings)
         if verdict is None or not is_certain:
             verdict = stricter(verdict, self._judgement(places, writer).unknown(places))

@@ -44,6 +44,12 @@ class LineReader:
         self._screen = screen
         self._location, self._echo, self._places = location, echo, places
         self._far_end = far_end
+        self._is_displaced = False
+
+    @property
+    def is_displaced(self) -> bool:
+        """Whether the shell may have drawn the line that was read last in wrong columns: the readings are not certain."""
+        return self._is_displaced
 
     async def read(self, key: bytes) -> tuple[Sequence[Place], list[str]]:
         """Read the line at the cursor that `key` submits, once the echo has settled, and where it goes then.
@@ -69,6 +75,7 @@ class LineReader:
 
     def _shown_lines(self, screen: ScreenSnapshot, key: bytes, places: Sequence[Place]) -> list[str]:
         """Return the readings of the line at the cursor. If they are what was typed, the pending line is known again."""
+        self._is_displaced = False
         prompt = self._terminal.learned_prompt
         top = self._location.top_row(screen)
         if top is None and places[0].where != "program":
@@ -81,6 +88,7 @@ class LineReader:
             return readings or [row.strip() for row in screen.rows[screen.cursor[0] :][:1]]
         if not self._is_readable(key) or not self._is_shown(screen, readings):
             return []
+        self._is_displaced = not is_device and self._line.typed is None and not self._location.begins_row()
         filled, typed = self._terminal.unfinished_line.filled, self._line.typed
         if filled is not None:
             return self._readings_with(filled, readings, screen)

@@ -84,6 +84,17 @@ async def test_row_of_a_line_of_the_history_hides_no_denied_command(shell: Sessi
     assert names(tmp_path) == []
 
 
+async def test_line_behind_output_without_a_line_end_hides_no_denied_command(shell: SessionHandle, tmp_path: Path) -> None:
+    """bash redraws the line as if its prompt were in the first column: the screen shows another line then."""
+    output = "a" * 40
+    await execute(shell, cmd=f"printf {output}", timeout_ms=PATIENCE_MS)
+    assert (await shell.screen(until_regex=rf"(?m)^(?:{output}.*[#>]|{PROMPT.rstrip()}) *$", timeout_ms=PATIENCE_MS)).matched
+    with refused(ErrorCode.POLICY_DENIED):
+        await write(shell, data="xtouch FILLED\x01\x04\r")
+    assert (await execute_when_free(shell, cmd="echo hi")).stdout == "hi\n"
+    assert names(tmp_path) == []
+
+
 @pytest.mark.parametrize("line", ["touch OTHER", f"touch {'x' * 150}"], ids=["one row", "two rows"])
 async def test_edited_line_is_readable(shell: SessionHandle, line: str, tmp_path: Path) -> None:
     await prompt_is_shown(shell)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ptyctl.core.renderer import render
+from ptyctl.core.renderer import render, render_line
 from ptyctl.core.screen import ScreenSnapshot
 from ptyctl.session.device.exchange import lines_before, rendered
 from ptyctl.session.io.prompt import PROMPT_BYTES
@@ -14,6 +14,8 @@ from .shown_line import rows_above, text_after
 
 #: The most output since the prompt that is searched for the first row of the line, in bytes.
 _LINE_BYTES = 32 * 1024
+#: What zsh and fish show behind output without a line end, before they move to the next row.
+_LINE_END_MARKS = frozenset(("", "%", "#", "\u23ce", "\u00b6"))
 #: The most output since the last Enter that is searched for the prompt, in bytes.
 _SCREEN_BYTES = 8192
 
@@ -51,6 +53,31 @@ class LineLocation:
         learned = self._terminal.learned_prompt or ""
         shown = rendered(stream, max(entered, stream.raw_size - _SCREEN_BYTES), stream.raw_size).split("\n")
         return not learned.strip() or any(text_after(learned, line) is not None for line in shown)
+
+    def begins_row(self) -> bool:
+        """Return whether the prompt of a shell begins in the first column, as far as the output shows.
+
+        Elsewhere, behind output without a line end or text that was typed ahead, bash redraws a line in wrong columns.
+        """
+        return self._marked_prompt_begins_row() if self._has_marks() and not self._is_running() else self._prompt_begins_row()
+
+    def _marked_prompt_begins_row(self) -> bool:
+        stream, returned = self._stream, self._stream.shell_returned_raw
+        before = stream.read_raw(max(returned - PROMPT_BYTES, stream.incarnation_raw), returned)
+        if before.endswith(b"\r") or not render_line(before.rpartition(b"\n")[2]):
+            return True
+        behind = stream.read_raw(returned, min(returned + PROMPT_BYTES, stream.raw_size))
+        return b"\r" in behind and render_line(behind.partition(b"\r")[0]).strip() in _LINE_END_MARKS
+
+    def _prompt_begins_row(self) -> bool:
+        """Compare the row of the first key with the learned prompt, or with the row of the last Enter."""
+        stream, typed, learned = self._stream, self._terminal.unfinished_line, self._terminal.learned_prompt or ""
+        shown = lines_before(stream, typed.raw)[-1]
+        if not shown.strip() or shown == learned:
+            return shown == learned or stream.raw_size == typed.raw
+        known = learned if learned.strip() else lines_before(stream, max(typed.entered_raw, 0))[-1]
+        # another prompt, for example of another folder, begins like the one before
+        return not known.strip() or (shown[0] == known[0] and not shown.endswith(known))
 
     def top_row(self, screen: ScreenSnapshot) -> int | None:
         """Return the first row that may belong to the line at the cursor; None if it is not on the screen, or not known."""
