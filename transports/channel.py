@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .errors import InvalidOption, Unsupported
-from .process import RunningProcess
+from .process import RunningProcess, WaitPoint
 from .receiver import Receiver
 
 #: Maximum number of columns and of rows: struct winsize and NAWS (RFC 1073) have 16 bits for each.
@@ -174,6 +174,10 @@ class Channel(ABC):
 
     def wakeups(self) -> int | None:
         """Return how many times the foreground program has resumed after a wait, for example a read; None if unknown."""
+        return None
+
+    def wait_point(self) -> WaitPoint | None:
+        """Return where the foreground program waits for input; None if it does not, or if that is unknown."""
         return None
 
     def reads_line(self) -> bool:

@@ -22,6 +22,7 @@ from .caller import absolute_path, current_caller, environment, is_directory, um
 from .channel import Channel, ExitStatus, Pty
 from .errors import ChannelBroken, ChannelClosed, ChannelEnded, ChannelError, ConnectFailed, InvalidOption
 from .process import (
+    WaitPoint,
     has_executed,
     has_no_child,
     is_privileged_program,
@@ -29,6 +30,7 @@ from .process import (
     reads_terminal,
     set_window_size,
     start_process,
+    wait_point,
     waits_for_input,
     wakeups,
 )
@@ -246,6 +248,11 @@ class LocalChannel(Channel):
             return wakeups(os.tcgetpgrp(self._master))
         except (OSError, ValueError, IndexError, RecursionError):
             return None
+
+    def wait_point(self) -> WaitPoint | None:
+        with contextlib.suppress(OSError):
+            return wait_point(os.tcgetpgrp(self._master))
+        return None
 
     def reads_line(self) -> bool:
         with contextlib.suppress(OSError):

@@ -26,6 +26,8 @@ _DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP
 #: prctl(2), and proc(5): positions of env_start and env_end after the command in /proc/PID/stat.
 _PR_SET_DUMPABLE = 4
 _ENV_START, _ENV_END = 47, 48
+#: proc(5): position of startstack after the command in /proc/PID/stat.
+_START_STACK = 25
 
 #: System call numbers by machine: read(2); wait4(2), waitid(2), rt_sigsuspend(2) and rt_sigtimedwait(2).
 _SYSTEM_CALLS = {"x86_64": (0, (61, 247, 130, 128)), "aarch64": (63, (260, 95, 133, 137))}
@@ -325,6 +327,39 @@ def reads_terminal(pid: int) -> bool:
         return str((folder / f"fd/{int(arguments[0], 16)}").readlink()).startswith(("/dev/pts/", "/dev/tty"))
     except (OSError, ValueError, IndexError):  # ended, or not permitted
         return False
+
+
+@dataclass(frozen=True, slots=True)
+class WaitPoint:
+    """Where a process waits for input.
+
+    The stack pointer depends on the calls that are in progress: a shell that reads in a command is deeper in its program, or in
+    another part of it, than at its prompt. `stack` is the start of the stack, which execve(2) replaces.
+    """
+
+    pid: int
+    stack: int
+    stack_pointer: int
+
+    def is_of_same_program(self, other: WaitPoint) -> bool:
+        """Return whether both points are of one process that has not executed another program in between."""
+        return (self.pid, self.stack) == (other.pid, other.stack)
+
+
+def wait_point(pid: int) -> WaitPoint | None:
+    """Return where a process waits in a read(2) of a terminal, or for several descriptors; None otherwise, and if unknown."""
+    folder = Path(f"/proc/{pid}")
+    read, waits = _SYSTEM_CALLS.get(platform.machine(), (-1, ()))
+    try:
+        number, *arguments = (folder / "syscall").read_text().split()
+        if not number.isdecimal() or int(number) in (*waits, _FUTEX.get(platform.machine())):
+            return None
+        if int(number) == read and not reads_terminal(pid):
+            return None
+        stack = (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[_START_STACK]
+        return WaitPoint(pid, int(stack), int(arguments[-2], 16))
+    except (OSError, ValueError, IndexError):  # ended, not permitted, or not reported by this kernel
+        return None
 
 
 def waits_for_input(pid: int) -> bool:

@@ -278,6 +278,8 @@ class PromptGuard:
         line, learned = terminal.last_line(), terminal.learned_prompt
         returned = has_marks and stream.shell_returned_raw >= typed.entered_raw
         inputs = typed.inputs
+        if not has_marks and self._shell_reads_in_command(line):
+            raise self.refusal("half_typed" if not typed.empty else "question" if line.strip() else "no_prompt")
         if typed.empty and typed.interrupted and has_marks and await self._left_line(typed.entered_raw):
             self._refuse_typed_since(inputs)
             typed.clear()
@@ -390,6 +392,17 @@ class PromptGuard:
         terminal, learned = self._terminal, self._terminal.learned_prompt or ""
         waits = terminal.shell_in_foreground() is True and terminal.input_is_read() is True and terminal.line_editor_active()
         return waits and bool(learned.strip()) and terminal.last_line() == learned
+
+    def _shell_reads_in_command(self, line: str) -> bool:
+        """Return whether a shell of this machine certainly reads in a command that a user has entered, such as `read`.
+
+        After keys of a line editor it may wait at another place of its program, for example in a search of the history.
+        """
+        typed, learned = self._typed, self._terminal.learned_prompt
+        if typed.keys or typed.nothing_entered or is_continuation(line, learned):
+            return False
+        shows_learned = learned is not None and learned.strip() != "" and learned in line
+        return not shows_learned and self._terminal.waits_at_prompt() is False
 
     def _refuse_typed_since(self, inputs: int) -> None:
         """Raise BUSY if `UnfinishedLine.inputs` has changed: text that a user typed meanwhile may be in the new line."""

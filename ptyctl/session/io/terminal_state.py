@@ -12,6 +12,7 @@ from ptyctl.core.shells import may_run_shell, shell_dialect
 from ptyctl.core.unfinished_line import UnfinishedLine
 from ptyctl.platforms import DeviceProfile
 from transports.channel import Channel
+from transports.process import WaitPoint
 
 from .gate import Gate
 from .output_stream import OutputStream
@@ -23,6 +24,8 @@ SETTLE_S = 0.15
 #: right after they print a question (seconds).
 ANSWER_S = 0.02
 _UNLIMITED_COLUMNS = 1 << 30
+#: Interval at which to check whether a shell waits at its prompt (seconds).
+_POLL_S = 0.005
 REPORT_LOST = (
     "zsh has not reported what its hooks put into the line: until it does, written lines are unreadable and refused at once, "
     "and commands are run only if the screen shows an empty prompt"
@@ -68,6 +71,7 @@ class TerminalState:
         self._channel = channel
         self._last_line = (-1, "")
         self._is_report_lost = False
+        self._prompt_wait: WaitPoint | None = None
 
     @property
     def unfinished_line(self) -> UnfinishedLine:
@@ -180,6 +184,33 @@ class TerminalState:
         """Return how many times the foreground program was woken from sleep; None if unknown."""
         channel = self._channel()
         return channel.wakeups() if channel is not None else None
+
+    def learn_prompt_wait(self) -> None:
+        """Learn where the shell in the foreground waits: it is at its prompt."""
+        self._prompt_wait = self._wait_point() or self._prompt_wait
+
+    async def learn_first_prompt_wait(self) -> None:
+        """Wait until the shell in the foreground waits at the prompt that it shows now, and learn where."""
+        deadline = self.now() + SETTLE_S
+        if self.input_is_read() is None:
+            return
+        while self._wait_point() is None and self.now() < deadline and self.stream.ended is None:
+            await self.stream.wait(min(self.now() + _POLL_S, deadline))
+        self.learn_prompt_wait()
+
+    def waits_at_prompt(self) -> bool | None:
+        """Return whether the shell in the foreground waits for input at its prompt; False if it reads in a command.
+
+        None if that is unknown: it does not wait, was not seen at its prompt, or has executed another program.
+        """
+        now, at_prompt = self._wait_point(), self._prompt_wait
+        if now is None or at_prompt is None or not now.is_of_same_program(at_prompt):
+            return None
+        return now == at_prompt
+
+    def _wait_point(self) -> WaitPoint | None:
+        channel = self._channel()
+        return channel.wait_point() if channel is not None else None
 
     def shell_may_read(self) -> bool:
         """Return whether the foreground program may be a shell: the session's, or a nested one."""

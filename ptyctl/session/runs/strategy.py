@@ -95,6 +95,7 @@ class ShellStrategy(CompletionStrategy):
         run.typing(stream.raw_size, stream.spool_end, self._terminal.last_line())
         self._line_feeds, self._typed_at = stream.line_feeds, self._terminal.now()
         self._line_editor = self._terminal.line_editor_active()
+        self._terminal.learn_prompt_wait()
         if dialect != "fish" or len(run.command) <= _FISH_TYPED_LIMIT:
             return run.command
         self._command_file = write_memory_file(run.command.replace("\r\n", "\n").encode("utf-8", "surrogateescape"))
@@ -125,6 +126,8 @@ class ShellStrategy(CompletionStrategy):
         change = shell_change(run.command)
         if change == "yes" or (change == "maybe" and editing):
             return editing or quiet_s >= UNMARKED_NESTED_S
+        if (at_prompt := terminal.waits_at_prompt()) is not None:
+            return at_prompt
         if terminal.line_editor_active() != self._line_editor or terminal.shell_in_foreground() is False:
             return False  # a program that asks a question has no line editor, and another foreground process group
         if ended:
@@ -170,7 +173,7 @@ class ShellStrategy(CompletionStrategy):
             return
         line, editing, in_program = terminal.last_line(), terminal.line_editor_active(), terminal.shell_in_foreground() is False
         echo_off = bool(line.strip()) and terminal.echo_off()
-        reads = in_program and terminal.line_editor_began()
+        reads = (in_program or terminal.waits_at_prompt() is False) and terminal.line_editor_began()
         certain = echo_off or reads or run.profile.asks(line) or QUESTION.matches(line)
         prompts = run.profile.is_prompt(line) and (in_program or reads_lines(run.command))
         may_ask = prompts or (run.profile.may_ask(line) and not editing)

@@ -244,6 +244,7 @@ class StrategySelector:
             if self.shell is not None and self.shell.marker is not None:
                 self._shell_program = self._terminal.foreground_program()
                 self._defined_marker = self.shell.marker if self.shell.defined else None
+                await self._terminal.learn_first_prompt_wait()
             await self._clear_shell_line(run)
         elif not self._terminal.has_unfinished_line:
             await self._wait_for_next_prompt(run)

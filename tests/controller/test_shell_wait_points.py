@@ -1,0 +1,82 @@
+"""A local shell that reads in one of its own commands is not at its prompt, whatever text it shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fixtures.servers.programs import require_program
+from ptyctl.api import ErrorCode
+from ptyctl.api.handle import SessionHandle
+from tests.controller.session_calls import BASH, PATIENCE_MS, Open, read, refused, write
+
+pytestmark = pytest.mark.waits
+in_each_mode = pytest.mark.parametrize("integration", ["auto", "off"])
+
+
+async def open_shell(open_session: Open, program: tuple[str, ...], tmp_path: Path, **options: str) -> SessionHandle:
+    require_program(program[0], program[0])
+    (tmp_path / ".zshrc").touch()
+    env = {"HISTFILE": "/dev/null", "ZDOTDIR": str(tmp_path), "ENV": "/dev/null"}
+    return await open_session(command=program, env=env, cwd=str(tmp_path), **options)
+
+
+@in_each_mode
+@pytest.mark.parametrize(
+    ("line", "prompt"), [("read", "read> "), ("read -P 'Name: ' name", "Name: "), ("read -P '# ' name", "\n# ")]
+)
+async def test_read_in_fish_gets_no_text_of_an_exec(
+    open_session: Open, tmp_path: Path, integration: str, line: str, prompt: str
+) -> None:
+    fish = await open_shell(open_session, ("fish", "--no-config"), tmp_path, shell_integration=integration)
+    await fish.exec("true", timeout_ms=PATIENCE_MS)
+    end = (await read(fish, timeout_ms=0)).buffer_end_cursor
+    await write(fish, data=f"{line}; echo got\n")
+    await read(fish, cursor=str(end), until_regex=rf"{prompt}\z", timeout_ms=PATIENCE_MS)
+    with refused(ErrorCode.BUSY) as caught:
+        await fish.exec("echo hi", timeout_ms=PATIENCE_MS)
+    assert caught.value.details.get("reason", "question") == "question"
+    await write(fish, data="half")
+    with refused(ErrorCode.BUSY):
+        await fish.exec("echo hi", timeout_ms=PATIENCE_MS)
+    await write(fish, data="\n")
+    await read(fish, cursor=str(end), until_regex=r"\ngot\n(?s:.)*[#>] \z", timeout_ms=PATIENCE_MS)
+    assert (await fish.exec("echo hi", timeout_ms=PATIENCE_MS)).stdout == "hi\n"
+
+
+async def test_exec_in_fish_runs_after_a_written_line_changed_the_prompt(open_session: Open, tmp_path: Path) -> None:
+    fish = await open_shell(open_session, ("fish", "--no-config"), tmp_path, shell_integration="off")
+    await fish.exec("true", timeout_ms=PATIENCE_MS)
+    end = (await read(fish, timeout_ms=0)).buffer_end_cursor
+    await write(fish, data="function fish_prompt; echo -n 'other ❯ '; end\n")
+    await read(fish, cursor=str(end), until_regex="\nother ❯ \\z", timeout_ms=PATIENCE_MS)
+    assert (await fish.exec("echo hi", timeout_ms=PATIENCE_MS)).stdout == "hi\n"
+
+
+@in_each_mode
+@pytest.mark.parametrize(
+    ("program", "define"),
+    [
+        (BASH, "ask() { read -e -p 'Name> ' name; echo \"<$name>\"; return 6; }"),
+        (("zsh",), "ask() { vared -p 'Name> ' -c name; echo \"<$name>\"; return 6; }"),
+    ],
+)
+async def test_line_that_a_function_reads_with_the_line_editor_is_a_question(
+    open_session: Open, tmp_path: Path, program: tuple[str, ...], define: str, integration: str
+) -> None:
+    shell = await open_shell(open_session, program, tmp_path, shell_integration=integration)
+    await shell.exec(define, timeout_ms=PATIENCE_MS)
+    asked = await shell.exec("ask", timeout_ms=PATIENCE_MS)
+    assert (asked.done_reason, asked.exit_code) == ("question", None)
+    await write(shell, data="mine\n")
+    reply = await shell.wait(asked.block_id, timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code) == ("Name> mine\n<mine>\n", 6)
+
+
+async def test_function_that_executes_another_shell_ends_at_its_prompt(open_session: Open, tmp_path: Path) -> None:
+    """The other shell has the process of the first one, and waits elsewhere."""
+    bash = await open_shell(open_session, BASH, tmp_path)
+    assert (await bash.exec("other() { exec bash --norc --noprofile; }", timeout_ms=PATIENCE_MS)).exit_code == 0
+    assert (await bash.exec("other", timeout_ms=PATIENCE_MS)).done_reason == "prompt"
+    assert (await bash.exec("(exit 3)", timeout_ms=PATIENCE_MS)).exit_code == 3
