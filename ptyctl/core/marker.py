@@ -92,7 +92,7 @@ class Marker:
         keeps the line out of the history of shells that are configured so (HISTCONTROL, HIST_IGNORE_SPACE).
         """
         begin, separator = f"{FUNCTION} {counter} B ", ";"
-        previous = status = "$status" if self.dialect == "fish" else f"$?{_AND_ON}"
+        previous = self._status
         if define:  # defining a function sets the status, so the previous one is expanded first
             if self.dialect == "fish":
                 begin = f"eval {self._quote(f'{self._definition()};{begin}')}"
@@ -101,8 +101,16 @@ class Marker:
         evaluated = self.eval_command(command, None if self.dialect == "fish" else f"{_WORD_BEFORE_EVAL} eval")
         if self.dialect == "zsh" and _USES_JOB.search(command) and is_typable(command):
             evaluated, separator = command, "" if command.endswith("&") else ";"
-        line = f" {begin}{previous};{evaluated}{separator}{FUNCTION} {counter + 1} E {status}"
+        line = f" {begin}{previous};{evaluated}{separator}{self.end_line(counter + 1).lstrip()}"
         return line.replace(_RETURN, f"\n{_RETURN}", 1) if define and _first_row_bytes(line) > _ROW_BYTES else line
+
+    def end_line(self, counter: int) -> str:
+        """Return a line that prints an end mark with the status of the previous command, and keeps that status."""
+        return f" {FUNCTION} {counter} E {self._status}"
+
+    @property
+    def _status(self) -> str:
+        return "$status" if self.dialect == "fish" else f"$?{_AND_ON}"
 
     def _definition(self) -> str:
         return self._function(f"'\\033]{OSC_NUMBER.decode()};{self.nonce};%s;%s;%s\\007'")

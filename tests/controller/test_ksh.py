@@ -6,6 +6,7 @@ import pytest
 
 from fixtures.servers.programs import require_program
 from ptyctl.api.handle import SessionHandle
+from ptyctl.session.runs import marker_strategy, strategy
 from tests.controller.session_calls import PATIENCE_MS, Open, read, write
 
 pytestmark = pytest.mark.parametrize("program", ["ksh", "mksh"])
@@ -54,10 +55,40 @@ async def test_half_typed_text_in_ksh_is_cleared_before_a_command(open_session: 
 
 
 async def test_error_in_special_builtin_of_ksh_has_its_output(open_session: Open, program: str) -> None:
-    """In mksh the error ends the line, and with it the mark that has the exit code."""
+    """In mksh the error ends the line before the end mark."""
     handle = await open_shell(open_session, program)
     reply = await handle.exec("echo one; export a-b=1; echo two", timeout_ms=PATIENCE_MS)
     assert reply.stdout.startswith("one\n")
     assert "two\n" not in reply.stdout
-    assert reply.exit_code == (None if program == "mksh" else 1)
-    assert (await handle.exec("echo next", timeout_ms=PATIENCE_MS)).stdout == "next\n"
+    assert (reply.exit_code, reply.done_reason) == (1, "marker")
+    assert (await handle.exec("echo $?", timeout_ms=PATIENCE_MS)).stdout == "1\n"
+
+
+@pytest.mark.parametrize("command", ["if then", "echo 'open", "set -u; echo $unset; echo never", "kill -INT $$; echo never"])
+async def test_error_that_ends_the_line_of_ksh_has_its_exit_code(open_session: Open, program: str, command: str) -> None:
+    handle = await open_shell(open_session, program)
+    reply = await handle.exec(f"PS1='changed> '; {command}", timeout_ms=PATIENCE_MS)
+    assert (reply.done_reason, (reply.exit_code or 0) > 0) == ("marker", True)
+    assert "changed" not in reply.stdout
+    assert "never" not in reply.stdout
+    assert (await handle.exec("echo $?", timeout_ms=PATIENCE_MS)).stdout == f"{reply.exit_code}\n"
+
+
+async def test_line_that_a_command_of_ksh_reads_is_not_consumed_by_the_end_mark(open_session: Open, program: str) -> None:
+    handle = await open_shell(open_session, program)
+    asked = await handle.exec("read answer?'$ '; echo \"<$answer>\"", timeout_ms=PATIENCE_MS)
+    assert asked.done_reason == "question"
+    await write(handle, data="mine\n")
+    reply = await handle.wait(asked.block_id, timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code) == ("$ mine\n<mine>\n", 0)
+
+
+async def test_end_of_a_command_of_ksh_waits_for_no_time(
+    open_session: Open, program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In mksh the end mark arrives before printf has ended: the prompt after it ends the run."""
+    monkeypatch.setattr(strategy, "_UNMARKED_TIMES_S", ())
+    monkeypatch.setattr(marker_strategy, "MARK_SENDER_S", PATIENCE_MS)
+    handle = await open_shell(open_session, program)
+    for _ in range(10):
+        assert (await handle.exec("true", timeout_ms=PATIENCE_MS)).done_reason == "marker"

@@ -140,16 +140,16 @@ async def test_function_of_startup_file_does_not_change_commands_without_marks(
 
 
 @pytest.mark.parametrize("shell", ["dash", "busybox"])
-async def test_error_in_special_builtin_under_function_named_command_has_its_output(open_session: Open, shell: str) -> None:
-    """Without the builtin `command`, the error ends the line before the end mark."""
+async def test_error_in_special_builtin_under_function_named_command_has_its_exit_code(open_session: Open, shell: str) -> None:
+    """Without the builtin `command`, the error ends the line before the end mark, which the session requests at the prompt."""
     handle = await open_unmarked(open_session, shell)
     await handle.exec(define_functions("command", "echo function"), timeout_ms=PATIENCE_MS)
     reply = await handle.exec("echo one; export a-b=1; echo never", timeout_ms=PATIENCE_MS)
     assert reply.stdout.startswith("one\n")
     assert "never\n" not in reply.stdout
-    assert reply.exit_code is None
-    reply = await handle.exec("echo two; sh -c 'exit 4'", timeout_ms=PATIENCE_MS)
-    assert (reply.stdout, reply.exit_code) == ("two\n", 4)
+    assert (reply.exit_code, reply.done_reason) == (2, "marker")
+    reply = await handle.exec("echo $?; sh -c 'exit 4'", timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code) == ("2\n", 4)
 
 
 @pytest.mark.parametrize("prefix", ["", "<<"])

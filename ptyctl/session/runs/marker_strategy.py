@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Self
+
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import DoneReason
 from ptyctl.core.control_sequences import BRACKETED_PASTE
 from ptyctl.core.marker import AsciiMarker, Marker, as_paste
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.search import Search, compile_pattern
-from ptyctl.session.io.gate import Writer
+from ptyctl.session.io.gate import SYSTEM, Writer
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.terminal_state import SETTLE_S, TerminalState
 
 from .run import Run
-from .strategy import ShellStrategy, finish_run, type_for_run
+from .strategy import UNMARKED_PROMPT_S, ShellStrategy, Typing, finish_run, type_for_run
 
 #: Size of the end of the raw output in which the ASCII end mark is searched for (bytes).
 _TAIL_BYTES = 128 * 1024
 #: How long a program that sends the end mark may need to end (seconds): in mksh printf is one.
 MARK_SENDER_S = 0.1
 _NOT_RUN = "the command was not run: functions in the shell replace the builtin eval and the builtins that could call it"
+
+
+@dataclass(frozen=True, slots=True)
+class _ShownPrompt:
+    """A prompt at the end of the output: the raw and the spool offset after it, and its line."""
+
+    raw: int
+    spool: int
+    line: str
+
+    @classmethod
+    def now(cls, terminal: TerminalState) -> Self:
+        """Return the prompt that is shown now."""
+        stream = terminal.stream
+        return cls(stream.raw_size, stream.spool_end + stream.normaliser.held, terminal.last_line())
 
 
 class MarkerStrategy(ShellStrategy):
@@ -58,6 +76,7 @@ class MarkerStrategy(ShellStrategy):
         self._end_due = 0.0
         self._outer_end: PlacedMark | None = None
         self._ascii_marks: _AsciiMarks | None = None
+        self._prompt: _ShownPrompt | None = None
 
     async def type(self, run: Run, writer: Writer) -> None:
         terminal, stream, marker = self._terminal, self._terminal.stream, self.marker
@@ -68,27 +87,45 @@ class MarkerStrategy(ShellStrategy):
         typed = as_paste(line, BRACKETED_PASTE in stream.terminal_modes, marker.dialect)
         await type_for_run(terminal, run, typed + "\n", writer)
 
-    def check(self, run: Run) -> None:
+    def check(self, run: Run) -> Typing | None:
         quiet_s = self._quiet_s()
         if self._ascii_marks is not None:
             self._ascii_marks.check(run, self._terminal)
         if self._end is not None:
             if self._shell_is_back() or self._terminal.now() >= self._end_due or self._stream.ended is not None:
                 self._finish_at(run, self._end)
-            return
+            return None
         if self._stream.ended is not None:
             finish_run(self._terminal, run, "eof")
+        elif self._lacks_end_mark(run, quiet_s):
+            return self._request_end_mark()
         elif self._prompt_without_mark(run, quiet_s):
             self.defined = False
             run.output_began_with_echo()
             why = "interrupted" if run.interrupted else "the shell showed its prompt, and no exit code"
             reason: DoneReason = "cancelled" if run.interrupted else "prompt"
-            finish_run(self._terminal, run, reason, exit_code_reason=why, prompt_after=self._terminal.last_line())
+            self._finish_at_prompt(run, reason, self._stream.spool_end, why=why)
         self._check_question(run)
         self._schedule_check(run, quiet_s)
         self.checks_output = self.checks_output or self._ascii_marks is not None
         if run.interrupted and quiet_s < SETTLE_S:
             self.next_check = self._terminal.now() + SETTLE_S - quiet_s
+        return None
+
+    def _lacks_end_mark(self, run: Run, quiet_s: float) -> bool:
+        """Return whether the shell is certainly back at its prompt without an end mark, and can send one.
+
+        An error may end the line before the end mark: of syntax in mksh, of a special builtin without `command`, or SIGINT.
+        """
+        may_ask = self._prompt is None and self._ascii_marks is None and not self._terminal.has_unfinished_line
+        at_prompt = may_ask and run.raw_begin is not None and not run.interrupted and quiet_s >= UNMARKED_PROMPT_S
+        return at_prompt and not self._input_may_be_unread(quiet_s) and self._terminal.waits_at_prompt() is True
+
+    async def _request_end_mark(self) -> None:
+        """Type a line that sends the end mark with the status of the command."""
+        self._prompt = _ShownPrompt.now(self._terminal)
+        self._typed_at, self._line_feeds = self._terminal.now(), self._stream.line_feeds
+        await self._terminal.gate.type(self.marker.end_line(self._counter + 1) + "\n", SYSTEM)
 
     def mark_received(self, run: Run, placed: PlacedMark) -> None:
         mark = placed.mark
@@ -115,7 +152,27 @@ class MarkerStrategy(ShellStrategy):
     def _finish_at(self, run: Run, end: PlacedMark) -> None:
         status = end.mark.status
         reason: DoneReason = "cancelled" if run.ended_by_signal(status) else "marker"
-        finish_run(self._terminal, run, reason, raw_end=end.raw_begin, spool_end=end.spool_begin, exit_code=status)
+        if self._prompt is None:
+            finish_run(self._terminal, run, reason, raw_end=end.raw_begin, spool_end=end.spool_begin, exit_code=status)
+        else:
+            self._finish_at_prompt(run, reason, end.spool_begin, exit_code=status)
+
+    def _finish_at_prompt(
+        self, run: Run, reason: DoneReason, spool_end: int, *, exit_code: int | None = None, why: str | None = None
+    ) -> None:
+        """Finish a run whose output ends with the prompt; a line that requested the end mark may follow, up to `spool_end`."""
+        prompt = self._prompt or _ShownPrompt.now(self._terminal)
+        finish_run(
+            self._terminal,
+            run,
+            reason,
+            raw_end=prompt.raw,
+            spool_end=spool_end,
+            output_end=prompt.spool,
+            exit_code=exit_code,
+            exit_code_reason=why,
+            prompt_after=prompt.line,
+        )
 
     def _outer_mark_received(self, run: Run, placed: PlacedMark) -> None:
         """Handle a mark of the outer shell: the nested shell, in which the command was typed, has ended."""

@@ -29,7 +29,7 @@ from .eager_task import start_eagerly
 from .run import Run
 from .run_tasks import ResponseRule, compile_responses, start_run_tasks
 from .shell_probe import ProbedShell
-from .strategy import Typing, finish_run
+from .strategy import CompletionStrategy, Typing, finish_run
 from .strategy_selector import StrategySelector
 
 #: How long a call waits for a run whose output is complete but whose mark has not arrived (seconds).
@@ -312,6 +312,8 @@ class Runs:
             strategy.mark_received(run, placed)
             if run.result is not None:  # release the terminal at once
                 self._finish(run)
+            elif strategy.checks_output and self._stream.signal.observed:  # it may check sooner than before the mark
+                self._await_next_check(strategy)
         if kind == "prompt":
             self._prompt_raw_end, self._prompt_line = placed.raw_end, ""
 
@@ -423,9 +425,12 @@ class Runs:
         elif typing is not None:
             self._task = start_eagerly(self._type(run, typing), f"run {run.block_id}")
         elif strategy is not None:
-            signal.observe(self._check, output=strategy.checks_output)
-            if strategy.next_check is not None:
-                self._timer.at(strategy.next_check)
+            self._await_next_check(strategy)
+
+    def _await_next_check(self, strategy: CompletionStrategy) -> None:
+        self._stream.signal.observe(self._check, output=strategy.checks_output)
+        if strategy.next_check is not None:
+            self._timer.at(strategy.next_check)
 
     def _check_due(self) -> None:
         if self._stream.signal.observed:
