@@ -56,6 +56,24 @@ async def test_exec_in_fish_runs_after_a_written_line_changed_the_prompt(open_se
 
 @in_each_mode
 @pytest.mark.parametrize(
+    ("command", "shown", "keys"), [("cat", "\nready\n", "it's\n\x04"), ("read -P 'Name: ' name", "\nName: ", "it's\n")]
+)
+async def test_exec_in_fish_after_keys_that_a_command_read_runs_at_a_changed_prompt(
+    open_session: Open, tmp_path: Path, integration: str, command: str, shown: str, keys: str
+) -> None:
+    """The prompt of fish shows the status of the command, so that it is not the prompt which the session has learned."""
+    fish = await open_shell(open_session, ("fish", "--no-config"), tmp_path, shell_integration=integration)
+    await fish.exec("true", timeout_ms=PATIENCE_MS)
+    end = (await read(fish, timeout_ms=0)).buffer_end_cursor
+    run = await fish.exec(f"echo ready; {command}; false", timeout_ms=0)
+    await read(fish, cursor=str(end), until_regex=rf"{shown}\z", timeout_ms=PATIENCE_MS)
+    await write(fish, data=keys)
+    assert (await fish.wait(run.block_id, timeout_ms=PATIENCE_MS)).exit_code == 1
+    assert (await fish.exec("echo hi", timeout_ms=PATIENCE_MS)).stdout == "hi\n"
+
+
+@in_each_mode
+@pytest.mark.parametrize(
     ("program", "define"),
     [
         (BASH, "ask() { read -e -p 'Name> ' name; echo \"<$name>\"; return 6; }"),

@@ -437,12 +437,16 @@ class PromptGuard:
             return False
         if prompt.learned is not None and prompt.learned.strip() and line.endswith(prompt.learned):
             return True
+        if self._terminal.waits_at_prompt():
+            return True
         return prompt.match(line, self._profile) is not None or (bool(line.strip()) and self._terminal.line_editor_active())
 
     def _refuse_program(self, line: str, is_known: bool) -> None:
         """Raise BUSY if a shell without marks is not known to read the line. For `is_known` see `clear_shell_line`."""
         terminal, typed, learned = self._terminal, self._typed, self._terminal.learned_prompt
         self._refuse_at("editor")
+        if terminal.waits_at_prompt():
+            return
         foreground = terminal.shell_in_foreground()
         if foreground is not False:
             began_at = line if typed.empty else lines_before(self._stream, typed.raw)[-1]
@@ -517,7 +521,8 @@ class PromptGuard:
         """Return a condition that holds once the shell has answered the next Ctrl-C with a prompt.
 
         bash and zsh send the mark of that prompt, which is the only proof: earlier keys may be echoed late. fish sends no mark,
-        and shows nothing at an empty line; its first Ctrl-C may only close a search.
+        and shows nothing at an empty line; its first Ctrl-C may only close a search. Without marks, the kernel has to report
+        that fish reads at its prompt.
         """
         stream, terminal = self._stream, self._terminal
         prompts, line_feeds, wakeups = stream.prompts.count, stream.line_feeds, terminal.wakeups()
@@ -525,7 +530,7 @@ class PromptGuard:
 
         def answered() -> bool:
             line = terminal.last_line()
-            if marked() and is_fish:
+            if is_fish and (marked() or terminal.waits_at_prompt()):
                 is_new = stream.line_feeds > line_feeds
                 is_empty = is_new or line == terminal.learned_prompt or is_last
                 has_reacted = is_new or wakeups != terminal.wakeups()
