@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 PREFIX = "PTYCTL_"
+#: The id of the session, in the environment of its local program.
+SESSION_VARIABLE = PREFIX + "SESSION_ID"
 #: Fields of `ptyctl.controller.settings.Settings`, which reads them in any case. Repeated here because that module is slow to
 #: import.
 SETTINGS = frozenset(
@@ -32,11 +34,11 @@ _OTHERS = frozenset(
         "BRIDGE_ADDRESS", "IMAGE", "UID",
     )
 )  # fmt: skip
-#: Variables of the shells of sessions until they have read them, and of the tests. Never suggested.
+#: Variables of the programs of sessions, of their shells until they have read them, and of the tests. Never suggested.
 _INTERNAL = frozenset(
     PREFIX + name
     for name in (
-        "NONCE_FILE", "NORC", "ZDOTDIR", "HOOKS",
+        "SESSION_ID", "NONCE_FILE", "NORC", "ZDOTDIR", "HOOKS",
         "REQUIRE_SERVERS", "CHROMIUM", "ESCTEST", "ESCTEST_INCLUDE", "KILLS",
     )
 )  # fmt: skip

@@ -65,10 +65,28 @@ def processes_of_session(leader: int) -> list[RunningProcess]:
         pid = int(entry.name) if entry.name.isdigit() else leader
         with suppress(OSError):
             if pid != leader and os.getsid(pid) == leader:  # much cheaper than a read of each process's files
-                fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-                command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
-                found += [RunningProcess(pid, int(fields[19]), command)] if fields[0] not in "ZX" else []
+                found += _running_process(pid)
     return found
+
+
+def processes_with_variable(name: str, value: str) -> list[RunningProcess]:
+    """Return the processes of this user that were started with an environment variable, and have not ended.
+
+    Reads a file of each process. A program that is started with another environment (`env -i`, sudo) is not found.
+    """
+    found, variable = [], f"\0{name}={value}\0".encode("utf-8", "surrogateescape")
+    for entry in os.scandir("/proc"):
+        with suppress(OSError):  # ended, or of another user
+            if entry.name.isdigit() and variable in b"\0" + Path(f"/proc/{entry.name}/environ").read_bytes() + b"\0":
+                found += _running_process(int(entry.name))
+    return found
+
+
+def _running_process(pid: int) -> list[RunningProcess]:
+    """Return a process, or none if it has ended and was not waited for. Raises OSError."""
+    fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+    command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+    return [RunningProcess(pid, int(fields[19]), command)] if fields[0] not in "ZX" else []
 
 
 def start_process(

@@ -235,10 +235,15 @@ class SessionRequest(Request):
 
 
 class LeftProcess(Reply):
-    """A process that continues after the close of its terminal."""
+    """A process that continues after the close of its terminal.
+
+    Attributes:
+        detached: True if it has left the terminal's session (setsid, daemons), so that `force` does not end it.
+    """
 
     pid: int
     command: str
+    detached: bool | None = None
 
 
 class LastCommand(Reply):

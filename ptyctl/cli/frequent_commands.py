@@ -108,7 +108,8 @@ def close_session(name: str, *, force: bool, task: str | None, as_json: bool) ->
     else:
         print(f"closed: {reply['session_id']}")
         for process in reply.get("left_running", ()):
-            print(f"still running: {process['pid']} {replace_controls(process['command'])}")
+            detached = " (detached)" if process.get("detached") else ""
+            print(f"still running{detached}: {process['pid']} {replace_controls(process['command'])}")
 
 
 @contextmanager

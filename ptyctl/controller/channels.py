@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from ptyctl.api.errors import unsupported
 from ptyctl.api.session import Auth, Expect, PtyOptions, SessionRequest, SshOptions, TelnetOptions, Timeouts
 from ptyctl.core.shells import answering_program, shell_change
+from ptyctl.environment import SESSION_VARIABLE
 from ptyctl.inventory import TargetHop
 from ptyctl.platforms import UNKNOWN_DEVICE
 from ptyctl.session.calls.session_preparation import merged_expect
@@ -105,6 +106,11 @@ def with_shell_integration(request: SessionRequest, nonce_file: Path) -> Session
     start = with_marks(_argv(request.command) or (user_shell(),), str(nonce_file), request.env or {})
     assert start is not None, "the spec says that this shell has an integration"
     return request.model_copy(update={"command": start.argv, "env": {**(request.env or {}), **start.env}})
+
+
+def with_session_id(request: SessionRequest, session_id: str) -> SessionRequest:
+    """Return a copy of a request that has the id of the session in the environment of its program."""
+    return request.model_copy(update={"env": {**(request.env or {}), SESSION_VARIABLE: session_id}})
 
 
 def ssh_options(destination: Destination, pty: Pty | None) -> ssh.SshConnectOptions:

@@ -25,7 +25,7 @@ from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
 from transports.errors import ChannelError
 
-from .channels import ChannelFactory, channel_factory, session_spec, with_shell_integration
+from .channels import ChannelFactory, channel_factory, session_spec, with_session_id, with_shell_integration
 from .destinations import CONVERSATION, Destination, Destinations
 from .open_policy import check_program
 from .recovery import restore_session
@@ -219,6 +219,8 @@ class SessionFactory:
             session.set_address(spec.host, spec.port, spec.username)
         if session.spec.integrated:
             destination = replace(destination, request=with_shell_integration(destination.request, session.write_nonce_file()))
+        if session.spec.protocol == "local":
+            destination = replace(destination, request=with_session_id(destination.request, session.session_id))
         try:
             channel = self._create_channel(destination)
         except ChannelError as error:

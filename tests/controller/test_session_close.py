@@ -116,6 +116,34 @@ async def test_close_with_force_ends_all_processes(bash: SessionHandle) -> None:
     assert not (file.exists() and file.read_bytes())  # a zombie has no arguments
 
 
+async def detached_sleep(handle: SessionHandle) -> int:
+    """Start a process that leaves the terminal's session. The substitution waits until the process has closed its output."""
+    start = "echo $(setsid -f sh -c 'echo $$; exec sleep 1000 >/dev/null')"
+    return int((await handle.exec(start, timeout_ms=PATIENCE_MS)).stdout)
+
+
+@pytest.mark.parametrize("force", [False, True])
+async def test_close_reports_process_that_left_the_terminals_session_and_does_not_end_it(
+    bash: SessionHandle, force: bool
+) -> None:
+    pid = await detached_sleep(bash)
+    left = (await bash.close(force=force)).left_running
+    assert left is not None
+    assert [(process.pid, process.command, process.detached) for process in left] == [(pid, "sleep 1000", True)]
+    os.kill(pid, signal.SIGKILL)
+
+
+async def test_processes_of_another_session_are_not_reported(open_session: Open, bash: SessionHandle) -> None:
+    other = await open_session()
+    assert (await other.exec("echo $PTYCTL_SESSION_ID")).stdout == f"{other.session_id}\n"
+    pid = await detached_sleep(other)
+    assert (await bash.close()).left_running is None
+    left = (await other.close()).left_running
+    assert left is not None
+    assert [process.pid for process in left] == [pid]
+    os.kill(pid, signal.SIGKILL)
+
+
 async def test_concurrent_closes_wait_for_the_same_end(open_session: Open) -> None:
     handle = await open_session(command=("sh", "-c", 'trap "" HUP; echo $$; while :; do sleep 1; done'))
     pid = int((await handle.read(until_regex=r"\d+\n", timeout_ms=PATIENCE_MS)).chunk or "")

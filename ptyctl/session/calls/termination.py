@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Literal
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, unsupported
 from ptyctl.api.pty import PtyReply
 from ptyctl.api.session import LeftProcess
+from ptyctl.environment import SESSION_VARIABLE
 from ptyctl.session.activity import caller
 from ptyctl.session.clients import lock_owner
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.session import Session
+from transports.local import LEFT_GRACE_S, LEFT_POLL_S
+from transports.process import RunningProcess, processes_with_variable
 
 from .pty_calls import interrupt, until_idle
 
@@ -103,7 +106,27 @@ async def close(session: Session, force: bool, task_id: str | None) -> list[Left
     await session.close(force=force, why=why, by=caller(task_id))
     session.check_closed()
     left = session.channel.left_running if session.channel is not None else ()
-    return [LeftProcess(pid=process.pid, command=process.command) for process in left] or None
+    detached = await _detached_processes(session, {process.pid for process in left})
+    return [
+        *(LeftProcess(pid=process.pid, command=process.command) for process in left),
+        *(LeftProcess(pid=process.pid, command=process.command, detached=True) for process in detached),
+    ] or None
+
+
+async def _detached_processes(session: Session, left: Collection[int]) -> list[RunningProcess]:
+    """Return the processes that a local session has started and that have left its terminal's session, without `left`.
+
+    They are not ended: others may use them, for example a tmux server. They may end soon, if they depend on those that ended.
+    """
+    if session.spec.protocol != "local" or session.channel is None:
+        return []
+    deadline = asyncio.get_running_loop().time() + LEFT_GRACE_S
+    while True:
+        running = await asyncio.to_thread(processes_with_variable, SESSION_VARIABLE, session.session_id)
+        found = [process for process in running if process.pid not in left]
+        if not found or asyncio.get_running_loop().time() >= deadline:
+            return found
+        await asyncio.sleep(LEFT_POLL_S)
 
 
 async def restart(session: Session, connect: Callable[[Session], Awaitable[None]], event: str, why: str) -> int:
