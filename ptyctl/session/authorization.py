@@ -346,7 +346,10 @@ class Authorization:
 
     def sending(self, data: bytes) -> None:
         """Note the program that gets input which may submit a line: its wake-ups then show whether it has read the input."""
-        if self._policy is not None and self._line.may_be_submitted_by(data):
+        if self._policy is None:
+            return
+        self._reader.line_begins()
+        if self._line.may_be_submitted_by(data):
             self._echo.sending(self._reader.sending(data))
 
     def typed(self, data: bytes, *, secret: bool = False) -> None:
@@ -503,6 +506,12 @@ class Authorization:
         line = next((piece.line for piece in self._line.copy().feed(key) if piece.submits), None)
         if line is None and key in (b"\r", b"\n") and self.asks_secret():
             line = self._line.typed  # the screen does not show it
+        if line is None and (in_driver := self._line_in_driver(key)) is not None:
+            await self._judge_lines([in_driver], writer)
+            if self._line_in_driver(key) != in_driver:
+                raise place_changed("the line")
+            self._line.read(in_driver)
+            return
         if line is not None:
             await self._judge_lines([line], writer)
             return
@@ -533,6 +542,17 @@ class Authorization:
         self._enforce(verdict, readings[0] if readings else "", places, writer, readable=readable)
         if readings and self._line.line is None:
             self._note_readings(readings)
+
+    def _line_in_driver(self, key: bytes) -> str | None:
+        """Return the line that Enter submits to a read(2) in canonical mode, if the terminal driver certainly has it.
+
+        The mode of vi and other keys of the shell's line editor have no effect on it. If the read ends before it gets the
+        line, the line editor gets the text and Enter: a macro of that key must not be known.
+        """
+        if key not in (b"\r", b"\n") or self._has_lost_lines or self._terminal.rewrites_input():
+            return None
+        is_certain = self._line.is_readable_at(key) and self._reader.driver_has_line()
+        return self._line.typed if is_certain else None
 
     def _note_readings(self, readings: Sequence[str]) -> None:
         """Note what the next lines may continue: the reading if there is one, or else typed text, which has one meaning."""

@@ -42,6 +42,8 @@ class ForegroundReader:
         #: What was typed since the last Enter, up to more than a password, and whether its echo is masked.
         self._typed = b""
         self._is_masked = False
+        #: The program and its wake-ups before the first byte of the line, if it was in a read(2) in canonical mode.
+        self._line_begun_by: tuple[object, int | None] | None = None
 
     def sending(self, data: bytes) -> int | None:
         """Note the program that gets input which may submit a line; return its wake-ups, None if unknown."""
@@ -49,17 +51,35 @@ class ForegroundReader:
         self._is_read_by_other = is_one_line(data) and self._other_program_reads()
         return self._program[1]
 
+    def line_begins(self) -> None:
+        """Note which program gets the first byte of a line, before it is sent; no effect within a line."""
+        if self._typed:
+            return
+        terminal, begun_by = self._terminal, self._foreground()
+        waits = terminal.reads_line() and terminal.input_is_read() is True and self._has_taken_enter()
+        self._line_begun_by = begun_by if waits and begun_by == self._foreground() else None
+
+    def driver_has_line(self) -> bool:
+        """Return whether the terminal driver certainly has the whole typed line, so that no line editor has seen a key of it.
+
+        The program in the foreground has been in one read(2) in canonical mode since before the first byte.
+        """
+        self.line_begins()
+        begun_by = self._line_begun_by
+        is_same = begun_by is not None and begun_by[1] is not None and begun_by == self._foreground()
+        return is_same and self._terminal.reads_line()
+
     def typed(self, data: bytes, *, secret: bool) -> None:
         """Note input that was sent. `secret`: its echo is masked."""
         end = max(data.rfind(b"\r"), data.rfind(b"\n")) + 1
         if end:
-            self._entered_by = self._program
+            self._entered_by, self._line_begun_by = self._program, None
         self._typed = (data[end:] if end else self._typed + data)[: _MAX_PASSWORD + 1]
         self._is_masked = self._typed != b"" and (secret or (self._is_masked and not end))
 
     def line_replaced(self) -> None:
         """Forget what was typed since the last Enter: the line was cleared."""
-        self._typed, self._is_masked = b"", False
+        self._typed, self._is_masked, self._line_begun_by = b"", False, None
 
     @property
     def is_masked(self) -> bool:
