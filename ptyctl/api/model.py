@@ -16,9 +16,8 @@ from pydantic import (
     model_validator,
 )
 
-from .errors import MAX_QUOTED_NAME, PtyctlError, invalid, shortened
-
-_NOT_ENCODABLE = "contains a lone surrogate, which UTF-8 cannot encode"
+from .errors import PtyctlError, invalid
+from .field_faults import NOT_ENCODABLE, FieldFault, field_faults
 
 
 def _check_encodable(text: str) -> str:
@@ -26,7 +25,7 @@ def _check_encodable(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError(_NOT_ENCODABLE) from None
+        raise ValueError(NOT_ENCODABLE) from None
     return text
 
 
@@ -112,7 +111,7 @@ class Request(RequestPart):
         try:
             return cls.model_validate(arguments)
         except ValidationError as error:
-            raise _invalid_request(error) from None
+            raise _invalid_request(error, cls) from None
 
 
 class Addressed(Request):
@@ -159,44 +158,28 @@ def check_fields(request: BaseModel, action: str, required: str, optional: str) 
     missing = sorted(needed - given)
     if missing:
         raise ValueError(f'action "{action}" needs {", ".join(missing)}')
-    surplus = sorted(given - needed - {"action", "task_id", *optional.split()})
+    known = [*required.split(), *optional.split()]
+    surplus = sorted(given - {"action", "task_id", *known})
     if surplus:
-        raise ValueError(f'action "{action}" takes no {", ".join(surplus)}')
+        fields = f"its fields are {', '.join(known)}" if known else "it needs no field"
+        raise ValueError(f'action "{action}" takes no {", ".join(surplus)}: {fields}')
 
 
-#: Messages of pydantic that use Python terms, reworded in JSON terms.
-_JSON_MESSAGES = {
-    "string_unicode": _NOT_ENCODABLE,
-    "dict_type": "Input should be an object",
-    "model_type": "Input should be an object",
-    "tuple_type": "Input should be an array",
-    "too_short": "should not be empty",
-}
 _MAX_REPORTED_FAULTS = 10
-#: Pydantic's name of a union member, which it adds to the location of a fault in a field of more than one type.
-_UNION_MEMBER = re.compile(r"(constrained-)?(str|int)|(tuple|function-after)\[.*")
 
 
-def _field_path(location: tuple[int | str, ...]) -> str:
-    """Return the path of a field. The name of an unknown one is the caller's text."""
-    return ".".join(shortened(part, MAX_QUOTED_NAME) for part in map(str, location) if not _UNION_MEMBER.fullmatch(part))
-
-
-def field_problems(error: ValidationError) -> list[dict[str, str]]:
-    """Return each invalid field with the expected value, never the rejected one: `field` (a path) and `problem`."""
-    return [
-        {
-            "field": _field_path(fault["loc"]),
-            "problem": _JSON_MESSAGES.get(fault["type"], fault["msg"].removeprefix("Value error, ").removeprefix("Tuple ")),
-        }
-        for fault in error.errors(include_input=False, include_url=False, include_context=False)
-    ]
-
-
-def _invalid_request(error: ValidationError) -> PtyctlError:
-    faults = field_problems(error)
-    reported = faults[:_MAX_REPORTED_FAULTS]
+def _invalid_request(error: ValidationError, model: type[BaseModel]) -> PtyctlError:
+    faults = field_faults(error, model)
+    reported = [{"field": fault.path, "problem": fault.problem} for fault in faults[:_MAX_REPORTED_FAULTS]]
     problems = [f"{fault['field']}: {fault['problem']}" if fault["field"] else fault["problem"] for fault in reported]
     if len(faults) > len(reported):
         problems.append(f"and at least {len(faults) - len(reported)} more")  # of a list, only the first one is found
-    return invalid("; ".join(problems), fields=reported)
+    return invalid("; ".join(problems), hint=_fields_hint(faults, model), fields=reported)
+
+
+def _fields_hint(faults: list[FieldFault], model: type[BaseModel]) -> str | None:
+    """Return the names of a request's fields, if one of the faults is an unknown field."""
+    if not any(fault.unknown and len(fault.location) == 1 for fault in faults):
+        return None
+    listed = [name for name, field in model.model_fields.items() if Unlisted not in field.metadata]
+    return f"the fields are {', '.join(listed)}"

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
+from ptyctl.api.field_faults import field_faults
 from ptyctl.audit.audit_log import OnFailure
 from ptyctl.core.limits import LIMITS
 from ptyctl.session.approvals import TIMEOUT_S
@@ -187,7 +188,7 @@ def load_settings() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors(include_input=False))
+        faults = "; ".join(f"{fault.path}: {fault.problem}" for fault in field_faults(error, Settings))
         raise invalid(f"invalid settings (PTYCTL_* variables, PTYCTL_CONFIG): {faults}") from None
     except (OSError, ValueError) as error:
         raise invalid(

@@ -17,6 +17,7 @@ from nats.aio.client import Client
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
+from ptyctl.api.field_faults import field_faults
 
 from .cancellation import keep_cancellation
 
@@ -76,9 +77,8 @@ def load_credentials(path: Path) -> Credentials:
     try:
         credentials = Credentials.model_validate(fields)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise invalid(f"{path}: {where}: {first['msg']}", hint="create it again with ptyctl fleet init") from None
+        first = field_faults(error, Credentials)[0]
+        raise invalid(f"{path}: {first.path}: {first.problem}", hint="create it again with ptyctl fleet init") from None
     folder = path.absolute().parent
     files = {name: folder / file for name in ("ca", "certificate") if (file := getattr(credentials, name)) is not None}
     return credentials.model_copy(update=files)

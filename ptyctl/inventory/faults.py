@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ptyctl.api.errors import PtyctlError, invalid
+from ptyctl.api.field_faults import field_faults
 
 #: How many faults the error message lists; `details.faults` has all of them.
 MAX_LISTED = 5
@@ -52,8 +53,7 @@ class InvalidInventory(Exception):
 def model_faults(error: ValidationError, place: str = "") -> list[Fault]:
     """Return the faults that pydantic found, without the rejected values. `place` is prepended to each field."""
     faults = []
-    for details in error.errors(include_input=False, include_url=False, include_context=False):
-        parts = [place, *map(str, details["loc"])] if place else list(map(str, details["loc"]))
-        problem = "unknown field" if details["type"] == "extra_forbidden" else details["msg"].removeprefix("Value error, ")
-        faults.append(Fault(".".join(parts) or "the file", problem))
+    for fault in field_faults(error):
+        parts = [place, *fault.location] if place else fault.location
+        faults.append(Fault(".".join(map(str, parts)) or "the file", fault.problem))
     return faults

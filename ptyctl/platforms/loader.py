@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from ptyctl.api.errors import PtyctlError, invalid, unsupported
+from ptyctl.api.field_faults import field_faults
 
 from .platform import Platform
 
@@ -135,8 +136,7 @@ def _validated(file: Traversable, tables: dict[str, Any]) -> Platform:
     try:
         return Platform.model_validate_json(to_json(tables), strict=True)
     except ValidationError as error:
-        found = error.errors(include_input=False, include_url=False)
-        faults = [(_field(fault["loc"]), fault["msg"].removeprefix("Value error, ")) for fault in found]
+        faults = [(fault.toml_path, fault.problem) for fault in field_faults(error, Platform)]
         listed = "; ".join(f"{field}: {problem}" if field else problem for field, problem in faults)
         raise invalid(
             f"{file}: {listed}",
@@ -144,8 +144,3 @@ def _validated(file: Traversable, tables: dict[str, Any]) -> Platform:
             path=str(file),
             fields=[field for field, _ in faults],
         ) from None
-
-
-def _field(place: tuple[int | str, ...]) -> str:
-    """Return the path of a field as in TOML: `modes.user.prompt`, `pagers[0].key`."""
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")

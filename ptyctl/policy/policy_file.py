@@ -20,6 +20,7 @@ from pydantic import Field, ValidationError
 from pydantic_core import to_json
 
 from ptyctl.api.errors import PtyctlError, invalid
+from ptyctl.api.field_faults import field_faults, toml_path
 from ptyctl.api.model import Value
 from ptyctl.platforms import Platform
 
@@ -202,7 +203,7 @@ def _parse(name: str, text: str) -> PolicyTables:
     try:
         return PolicyTables.model_validate_json(to_json(tables), strict=True)
     except ValidationError as error:
-        problems = [_problem(fault["loc"], fault["msg"], tables, name, text) for fault in error.errors(include_url=False)]
+        problems = [_problem(fault.location, fault.problem, tables, name, text) for fault in field_faults(error)]
         raise invalid("; ".join(dict.fromkeys(problems)), hint=_HINT, path=name) from None
     except PtyctlError as error:
         raise invalid(f"{name}: {error.message}", hint=error.hint, path=name) from None
@@ -210,23 +211,18 @@ def _parse(name: str, text: str) -> PolicyTables:
 
 def _problem(location: tuple[int | str, ...], message: str, tables: dict[str, Any], name: str, text: str) -> str:
     """Describe a fault by file, line, rule and field."""
-    message = message.removeprefix("Value error, ")
     if len(location) > 1 and location[0] == "rules" and isinstance(location[1], int):
         rule = tables["rules"][location[1]]
         rule_id = rule.get("id") if isinstance(rule, dict) else None
         lines = _header_lines(text)
         line = lines[location[1]] if location[1] < len(lines) else _id_line(text, rule_id)
         rule_name = f"rule {rule_id!r}" if isinstance(rule_id, str) else f"rule number {location[1] + 1} (without an id)"
-        field = _field(location[2:])
+        field = toml_path(location[2:])
         return f"{_place(name, line)}: {rule_name}: {f'{field}: ' if field else ''}{message}"
-    field = _field(location)
+    field = toml_path(location)
     key = re.search(rf"^[ \t]*{re.escape(str(location[0]))}[ \t]*=", text, re.M) if location else None
     line = None if key is None else text.count("\n", 0, key.start()) + 1
     return f"{_place(name, line)}: {field}: {message}"
-
-
-def _field(location: tuple[int | str, ...]) -> str:
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).removeprefix(".")
 
 
 def _place(source: str, line: int | None) -> str:

@@ -14,8 +14,9 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import AfterValidator, Field, ValidationError
 
+from ptyctl.api.field_faults import field_faults
 from ptyctl.api.io import MAX_WAIT_MS
-from ptyctl.api.model import Command, Id, RequestPart, SystemText, Unlisted, VariableName, field_problems
+from ptyctl.api.model import Command, Id, RequestPart, SystemText, Unlisted, VariableName
 
 from .aliases import ALIASES, CANONICAL_ACTIONS, AliasPhase, canonical_request, deprecation_warning
 from .errors import RequestClass, TerminalError, TerminalErrorCode
@@ -215,7 +216,7 @@ def parse(arguments: Any, identified: Identified, phase: AliasPhase) -> Canonica
     try:
         request = CanonicalRequest.model_validate(dict(identified.arguments))
     except ValidationError as error:
-        violations += [(problem["field"], problem["problem"]) for problem in field_problems(error)]
+        violations += [(fault.path, fault.problem) for fault in field_faults(error)]
     violations += _coupling(identified.canonical_action or "", identified.arguments)
     if violations or request is None:
         raise _invalid_payload(list(dict.fromkeys(violations)))

@@ -126,7 +126,7 @@ def test_platforms_lists_user_files_and_reports_faults(platforms_dir: Path) -> N
     result = ptyctl("platforms")
     assert result.code == 1
     assert "Mine" in result.out
-    assert f"{platforms_dir / 'wrong.toml'}: colour: Extra inputs" in result.err
+    assert f"{platforms_dir / 'wrong.toml'}: colour: unknown field" in result.err
 
 
 def test_platforms_json_has_fields_or_fault(platforms_dir: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -52,10 +53,16 @@ def test_invalid_value_error_names_the_setting(monkeypatch: pytest.MonkeyPatch, 
     assert caught.value.code is ErrorCode.INVALID_ARGUMENT
 
 
-@pytest.mark.parametrize("text", ["max_session = 7\n", "[inventory]\nlater = true\n"])
-def test_unknown_setting_in_the_file_is_refused(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("max_session = 7\n", "max_session: unknown field; did you mean max_sessions?"),
+        ("[inventory]\nlater = true\n", "inventory: unknown field"),
+    ],
+)
+def test_unknown_setting_in_the_file_is_refused(text: str, problem: str) -> None:
     Path(os.environ["PTYCTL_CONFIG"]).write_text(text)
-    with pytest.raises(PtyctlError, match=r"(max_session|inventory): .*not permitted") as caught:
+    with pytest.raises(PtyctlError, match=re.escape(problem)) as caught:
         load_settings()
     assert caught.value.code is ErrorCode.INVALID_ARGUMENT
 

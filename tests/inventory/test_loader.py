@@ -33,7 +33,7 @@ BAD = {
         f'[devices.a]\n{SSH}password = {{ command = ["x"], timeout_s = "5" }}\n',
         r"devices\.a\.password: timeout_s: .*number",
     ),
-    "no command": (f"[devices.a]\n{SSH}password = {{ command = [] }}\n", r"devices\.a\.password: command: .*at least 1"),
+    "no command": (f"[devices.a]\n{SSH}password = {{ command = [] }}\n", r"devices\.a\.password: command: should not be empty"),
     "a number for a secret": (f"[devices.a]\n{SSH}password = 7\n", r"devices\.a\.password: is not a reference"),
     "no pattern": (
         f'[devices.a]\n{SSH}login = {{ answers = [{{ match = "(", send = "y" }}] }}\n',
