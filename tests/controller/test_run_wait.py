@@ -11,7 +11,7 @@ import pytest
 
 from ptyctl.api import ErrorCode, ExecRequest, IoRequest
 from ptyctl.api.handle import SessionHandle
-from tests.controller.session_calls import PATIENCE_MS, Open, each_strategy, execute, read, refused, write
+from tests.controller.session_calls import PATIENCE_MS, Open, each_strategy, execute, read, refused
 
 pytestmark = pytest.mark.waits
 
@@ -248,10 +248,13 @@ class Reports:
 
 
 @pytest.mark.also_remote("progress")
-async def test_long_wait_reports_progress(bash: SessionHandle, open_session: Open) -> None:
+async def test_long_wait_reports_progress(bash: SessionHandle, open_session: Open, tmp_path: Path) -> None:
     other = await open_session()
+    os.mkfifo(tmp_path / "release")
     of_exec, of_read = Reports(len("begun\r\n")), Reports(0)
-    run = ExecRequest.of({"session_id": bash.session_id, "cmd": "echo begun; read -r line", "timeout_ms": PATIENCE_MS})
+    run = ExecRequest.of(
+        {"session_id": bash.session_id, "cmd": f"echo begun; cat {tmp_path}/release", "timeout_ms": PATIENCE_MS}
+    )
     wait = IoRequest.of({"session_id": other.session_id, "action": "read", "until_regex": "never", "timeout_ms": PATIENCE_MS})
     begun = time.monotonic()
     calls = [asyncio.create_task(bash.controller.exec(run, of_exec)), asyncio.create_task(bash.controller.io(wait, of_read))]
@@ -261,6 +264,6 @@ async def test_long_wait_reports_progress(bash: SessionHandle, open_session: Ope
     for reports in (of_exec, of_read):
         assert len(reports.seconds) <= time.monotonic() - begun  # about one a second
         assert reports.seconds[0] >= 1
-    await write(bash, data="\n")
+    await asyncio.to_thread((tmp_path / "release").write_text, "")
     await other.close(force=True)
     await asyncio.gather(*calls)

@@ -14,6 +14,9 @@ from ptyctl.session.runs import strategy as completion
 from tests.controller.session_calls import PATIENCE_MS, Open, refused, write
 
 pytestmark = pytest.mark.waits
+#: A program that polls the terminal: the kernel does not report that it reads.
+_POLL = 'import select; print("Name:", end=" ", flush=True); select.select([0], [], [])'
+POLLED = f"python3 -c '{_POLL}'; read a; (exit 3)"
 
 
 @pytest.fixture(params=["marks", "marker"])
@@ -27,7 +30,12 @@ def strategy(request: pytest.FixtureRequest) -> str:
         ("read -p 'Continue? [y/N] ' a; (exit 3)", "y", False, True),
         ("read -s -p 'Password: ' a; (exit 3)", "secret-1", True, True),
         ("read -s -p 'PIN> ' a; (exit 3)", "secret-2", True, True),
-        ("read -p 'Name: ' a; (exit 3)", "me", False, False),
+        ("read -p 'Name: ' a; (exit 3)", "me", False, True),
+        ("read a; (exit 3)", "me", False, True),
+        ("ask() { read a; }; ask; (exit 3)", "me", False, True),
+        ("head -n 1; (exit 3)", "me", False, True),
+        ("sh -c 'read a; exit 3'", "me", False, False),
+        (POLLED, "me", False, False),
         (
             "sh -c 'printf \"[sudo] password for me: \"; stty -echo; read a; stty echo; exit 3'",
             "secret-3",
@@ -55,6 +63,27 @@ async def test_question_ends_the_call_and_answer_continues_it(
     reply = await bash.wait(asked.block_id)
     assert (reply.exit_code, reply.done_reason) == (3, strategy)
     assert (await bash.exec("echo after")).stdout == "after\n"
+
+
+async def test_program_that_begins_to_read_later_without_output_is_reported(
+    bash: SessionHandle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bash.exec("true")
+    monkeypatch.setattr(completion, "_UNMARKED_TIMES_S", ())
+    monkeypatch.setattr(completion, "UNMARKED_UNSURE_S", 0.3)
+    assert (await bash.exec("read a", timeout_ms=PATIENCE_MS)).done_reason == "question"
+
+
+async def test_program_that_reads_something_else_asks_nothing(bash: SessionHandle, strategy: str, tmp_path: Path) -> None:
+    fifos = [tmp_path / "one", tmp_path / "two"]
+    for fifo in fifos:
+        os.mkfifo(fifo)
+    await bash.exec("true")
+    run = asyncio.create_task(bash.exec(f"read -r a < {fifos[0]}; head -n 1 {fifos[1]}", timeout_ms=PATIENCE_MS))
+    for fifo in fifos:
+        await asyncio.to_thread(fifo.write_text, f"{fifo.name}\n")
+    reply = await run
+    assert (reply.done_reason, reply.stdout) == (strategy, "two\n")
 
 
 async def test_two_questions_are_reported_one_after_another(bash: SessionHandle) -> None:

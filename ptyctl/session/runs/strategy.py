@@ -164,33 +164,58 @@ class ShellStrategy(CompletionStrategy):
         return any(before.startswith(line) for before in shown.split("\n"))
 
     def _check_question(self, run: Run) -> None:
-        """Report a question at the end of the output, once: a password prompt at once, others after a time of silence."""
+        """Report a question at the end of the output, once: soon if the kernel shows it, others after a time of silence."""
         terminal, stream = self._terminal, self._terminal.stream
         if run.question is not None and stream.raw_size != self._asked_raw:
             run.output_followed()
         quiet_s = terminal.now() - max(stream.last_data, run.answered_at)
         if run.result is not None or run.raw_begin is None or quiet_s < UNMARKED_PROMPT_S or stream.raw_size == self._asked_raw:
             return
-        line, editing, in_program = terminal.last_line(), terminal.line_editor_active(), terminal.shell_in_foreground() is False
-        echo_off = bool(line.strip()) and terminal.echo_off()
-        reads = (in_program or terminal.waits_at_prompt() is False) and terminal.line_editor_began()
-        certain = echo_off or reads or run.profile.asks(line) or QUESTION.matches(line)
-        prompts = run.profile.is_prompt(line) and (in_program or reads_lines(run.command))
-        may_ask = prompts or (run.profile.may_ask(line) and not editing)
-        wait_s = 0.0 if echo_off else QUESTION_S if certain or (prompts and editing) else UNMARKED_UNSURE_S
-        if (certain or may_ask) and quiet_s >= wait_s:
+        line = terminal.last_line()
+        silence_s, certain = self._question_silence(run, line)
+        if silence_s is not None and quiet_s >= silence_s:
             self._asked_raw = stream.raw_size
             run.asked(Question(line, certain=certain))
             stream.notify_waiters()
 
+    def _question_silence(self, run: Run, line: str) -> tuple[float | None, bool]:
+        """Return the silence after which the last line is reported as a question, in seconds, and whether it certainly is one.
+
+        None if it is no question. A program that may be a shell can be at its prompt, which is recognised sooner.
+        """
+        terminal = self._terminal
+        editing, in_program = terminal.line_editor_active(), terminal.shell_in_foreground() is False
+        echo_off = bool(line.strip()) and terminal.echo_off()
+        reads_line = self._command_reads_line(in_program)
+        if echo_off or (reads_line and not (in_program and terminal.shell_may_read())):
+            return 0.0, True
+        edits_line = (in_program or terminal.waits_at_prompt() is False) and terminal.line_editor_began()
+        if edits_line or run.profile.asks(line) or QUESTION.matches(line):
+            return QUESTION_S, True
+        prompts = run.profile.is_prompt(line) and (in_program or reads_lines(run.command))
+        if prompts and editing:
+            return QUESTION_S, False
+        if prompts or reads_line or (run.profile.may_ask(line) and not editing):
+            return UNMARKED_UNSURE_S, reads_line
+        return None, False
+
+    def _command_reads_line(self, in_program: bool) -> bool:
+        """Return whether the kernel reports that a program of the command, or the shell in the command, reads a line."""
+        if not self._terminal.reads_line():
+            return False
+        at_prompt = self._terminal.waits_at_prompt()
+        return in_program or at_prompt is False or (at_prompt is None and self._line_editor)
+
     def _schedule_check(self, run: Run, quiet_s: float) -> None:
-        """Set the time of the next check of `_at_unmarked_prompt`. Shortly after output, further output only postpones it."""
+        """Set the time of the next check of `_at_unmarked_prompt`. Shortly after output, further output only postpones it.
+
+        A local program may begin to read without any output, so it is checked again and again.
+        """
         self.checks_output = run.interrupted or quiet_s >= UNMARKED_PROMPT_S
-        self.next_check = None
-        for stay_s in _UNMARKED_TIMES_S:
-            if quiet_s < stay_s:
-                self.next_check = self._terminal.now() + stay_s - quiet_s
-                break
+        times = (stay_s for stay_s in _UNMARKED_TIMES_S if quiet_s < stay_s)
+        again = quiet_s + UNMARKED_UNSURE_S if self._terminal.shell_in_foreground() is not None else None
+        stay_s = next(times, again)
+        self.next_check = None if stay_s is None else self._terminal.now() + stay_s - quiet_s
 
 
 def finish_run(
