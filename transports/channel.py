@@ -188,6 +188,10 @@ class Channel(ABC):
         """Return whether the program in the foreground has read all input and waits; None if unknown."""
         return None
 
+    def has_unread_output(self) -> bool:
+        """Return whether output of the program waits to be read, also if the system has yet to pass it on; False if unknown."""
+        return False
+
     async def read_pending(self) -> None:
         """Yield to the event loop so that it reads all output that is readable now.
 

@@ -273,11 +273,15 @@ class LocalChannel(Channel):
         except OSError:
             return None
 
+    def has_unread_output(self) -> bool:
+        if self._master < 0:
+            return False
+        poll = select.poll()  # the kernel passes output on in a work queue, which poll(2) waits for and epoll(7) does not
+        poll.register(self._master, select.POLLIN)
+        return bool(poll.poll(0))
+
     async def read_pending(self) -> None:
-        if self._master >= 0:
-            poll = select.poll()  # the kernel passes output on in a work queue, which poll(2) waits for and epoll(7) does not
-            poll.register(self._master, select.POLLIN)
-            poll.poll(0)
+        self.has_unread_output()
         await super().read_pending()
 
     def signal_foreground(self, number: signal.Signals) -> bool:

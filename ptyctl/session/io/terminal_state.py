@@ -265,6 +265,11 @@ class TerminalState:
         channel = self._channel()
         return channel is not None and channel.reads_line()
 
+    def has_unread_output(self) -> bool:
+        """Return whether output of a local program has not been received yet."""
+        channel = self._channel()
+        return channel is not None and channel.has_unread_output()
+
     def line_editor_active(self) -> bool:
         """Return whether a line editor reads: the terminal is not in canonical mode or, if that is unknown, bracketed paste is
         on."""

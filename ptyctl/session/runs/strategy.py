@@ -201,7 +201,7 @@ class ShellStrategy(CompletionStrategy):
 
     def _command_reads_line(self, in_program: bool) -> bool:
         """Return whether the kernel reports that a program of the command, or the shell in the command, reads a line."""
-        if not self._terminal.reads_line():
+        if not self._terminal.reads_line() or self._terminal.has_unread_output():  # the text of its question, for example
             return False
         at_prompt = self._terminal.waits_at_prompt()
         return in_program or at_prompt is False or (at_prompt is None and self._line_editor)
