@@ -188,6 +188,23 @@ async def test_local_output_written_before_is_read_while_pending_output_is_read(
         await channel.close(force=True)
 
 
+async def test_local_output_is_unread_until_it_is_received() -> None:
+    master, slave = os.openpty()
+    channel, receiver = LocalChannel.adopt(os.dup(master), Pty()), RecordingReceiver()
+    await channel.open(receiver)
+    try:
+        for _ in range(2000):  # the system passes output on later in about one of 20,000 writes, and must not be waited for
+            os.write(slave, b"text")
+            assert channel.has_unread_output()
+            assert await receiver.receive() == b"text"
+            assert not channel.has_unread_output()
+    finally:
+        os.close(slave)
+        os.close(master)
+        await channel.close(force=True)
+    assert not channel.has_unread_output()
+
+
 async def test_local_terminal_modes_after_close_are_off(start: Start) -> None:
     channel, _ = await start("cat")
     await channel.close(force=True)
