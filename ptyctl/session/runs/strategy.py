@@ -212,10 +212,12 @@ class ShellStrategy(CompletionStrategy):
         A local program may begin to read without any output, so it is checked again and again.
         """
         self.checks_output = run.interrupted or quiet_s >= UNMARKED_PROMPT_S
-        times = (stay_s for stay_s in _UNMARKED_TIMES_S if quiet_s < stay_s)
-        again = quiet_s + UNMARKED_UNSURE_S if self._terminal.shell_in_foreground() is not None else None
-        stay_s = next(times, again)
-        self.next_check = None if stay_s is None else self._terminal.now() + stay_s - quiet_s
+        for stay_s in _UNMARKED_TIMES_S:
+            if quiet_s < stay_s:
+                self.next_check = self._terminal.now() + stay_s - quiet_s
+                return
+        is_local = self._terminal.shell_in_foreground() is not None
+        self.next_check = self._terminal.now() + UNMARKED_UNSURE_S if is_local else None
 
 
 def finish_run(
