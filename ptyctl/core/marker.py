@@ -18,12 +18,11 @@ from .shells import Dialect
 
 #: The shell function that prints a mark; it exists in the memory of the shell only.
 FUNCTION = "__ptyctl"
-#: The shell variable with the word that comes before `eval`; the function sets it each time.
+#: The shell variable with the word that comes before `eval`; the function sets it each time, and hooks that send marks do.
 _BEFORE_EVAL = f"{FUNCTION}_by"
-#: Expansion of that variable: no word if it is empty, otherwise one word regardless of IFS.
-_WORD_BEFORE_EVAL = f'${{{_BEFORE_EVAL}:+"${_BEFORE_EVAL}"}}'
-#: The words that evaluate a text within a command; hooks that send marks choose some of them. fish allows no function `eval`.
-EVALUATE = f"{_WORD_BEFORE_EVAL} ${{{FUNCTION}:-eval}}"
+#: The words that evaluate a text. The variable expands to no word if it is empty, otherwise to one regardless of IFS; no alias
+#: replaces a word after it. fish allows no function `eval`.
+EVALUATE = f'${{{_BEFORE_EVAL}:+"${_BEFORE_EVAL}"}} eval'
 #: First step of the function: choose a word that bypasses the user's functions, which may have the name of a builtin; `:` if
 #: there is none. `command` also prevents that an error in a special builtin ends the line. bash reports functions (`declare`
 #: sets no attribute here). In other POSIX shells only the builtin `command` finds `:` and does not find a missing file, and
@@ -97,8 +96,8 @@ class Marker:
             if self.dialect == "fish":
                 begin = f"eval {self._quote(f'{self._definition()};{begin}')}"
             else:
-                begin, previous = f"{_BEFORE_EVAL}=$?;{self._definition()};{begin}", f"${_BEFORE_EVAL}{_AND_ON}"
-        evaluated = self.eval_command(command, None if self.dialect == "fish" else f"{_WORD_BEFORE_EVAL} eval")
+                begin, previous = f"{_BEFORE_EVAL}=$?;{self._definition()};{begin}", f'"${_BEFORE_EVAL}"{_AND_ON}'
+        evaluated = self.eval_command(command)
         if self.dialect == "zsh" and _USES_JOB.search(command) and is_typable(command):
             evaluated, separator = command, "" if command.endswith("&") else ";"
         line = f" {begin}{previous};{evaluated}{separator}{self.end_line(counter + 1).lstrip()}"
@@ -110,7 +109,7 @@ class Marker:
 
     @property
     def _status(self) -> str:
-        return "$status" if self.dialect == "fish" else f"$?{_AND_ON}"
+        return "$status" if self.dialect == "fish" else f'"$?"{_AND_ON}'
 
     def _definition(self) -> str:
         return self._function(f"'\\033]{OSC_NUMBER.decode()};{self.nonce};%s;%s;%s\\007'")
@@ -129,19 +128,18 @@ class Marker:
         print_ = f"case ${_BEFORE_EVAL}$2${{4-}} in [bc]*){printed};;*x);;:B){refused};;*){again};;esac"
         return f"{FUNCTION}(){{ {choose};{print_};{_RETURN}}}"
 
-    def eval_command(self, command: str, evaluate: str | None = None) -> str:
+    def eval_command(self, command: str) -> str:
         """Return a line that evaluates a command of any number of lines, with control characters escaped.
 
-        `evaluate`: the words that evaluate the text; by default those that the marker line or the hooks have chosen.
+        The marker line or the hooks have chosen the word before eval.
         """
         command = command.replace("\r\n", "\n")
         if self.dialect == "fish":
             return f"eval {self._quote(command)}"
-        evaluate = evaluate or EVALUATE
         if not _ACTED_UPON.search(command):
-            return f"{evaluate} {self._quote(command)}"
+            return f"{EVALUATE} {self._quote(command)}"
         format_ = _NOT_IN_A_FORMAT.sub(_in_octal, command)
-        return f'{evaluate} "(exit $?){_AND_ON};{self._printed(self._quote(format_))}"'  # printf sets the status
+        return f'{EVALUATE} "(exit $?){_AND_ON};{self._printed(self._quote(format_))}"'  # printf sets the status
 
     def as_word(self, text: str) -> str:
         """Return one word, in one row, that expands to a text of any number of lines. Not for fish."""

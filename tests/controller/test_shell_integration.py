@@ -11,6 +11,7 @@ from fixtures.home import create_home
 from fixtures.servers.programs import require_program
 from ptyctl.api import WatchRequest
 from ptyctl.api.handle import SessionHandle
+from ptyctl.core.marker import EVALUATE
 from ptyctl.core.screen import ScreenModel
 from tests.controller.session_calls import PATIENCE_MS, Open, read
 
@@ -171,13 +172,13 @@ async def test_history_of_a_shell_with_marks_has_no_wrapper(
 @pytest.mark.parametrize(
     ("shell", "typed"),
     [
-        ("bash", ["echo one", " ${__ptyctl:-eval} 'for i in 1; do echo $i; done'"]),
-        ("zsh", ["echo one", " ${__ptyctl:-eval} 'for i in 1; do echo $i; done'"]),
+        ("bash", ["echo one", f" {EVALUATE} 'for i in 1; do echo $i; done'"]),
+        ("zsh", ["echo one", f" {EVALUATE} 'for i in 1; do echo $i; done'"]),
         ("fish", [" eval 'echo one'", " eval 'for i in 1; echo $i; end'"]),
     ],
     indirect=["shell"],
 )
-async def test_observer_of_a_shell_with_marks_sees_at_most_one_word_before_a_command(
+async def test_observer_of_a_shell_with_marks_sees_at_most_two_words_before_a_command(
     shell: SessionHandle, typed: list[str]
 ) -> None:
     loop = typed[1].split("'")[1]

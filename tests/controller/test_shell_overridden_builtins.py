@@ -107,14 +107,32 @@ async def test_function_named_as_builtin_does_not_change_commands_without_marks(
     assert (await handle.exec(f"{names.split()[0]} true")).stdout == "function\n"
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "dash", "busybox"])
-async def test_letters_in_ifs_do_not_change_commands_without_marks(open_session: Open, shell: str) -> None:
-    """The word before eval would be split."""
-    handle = await open_unmarked(open_session, shell)
-    await handle.exec("IFS=cmdb", timeout_ms=PATIENCE_MS)
-    for command in ("echo one; sh -c 'exit 3'", "cd /; echo one\nsh -c 'exit 3'"):
-        reply = await handle.exec(command, timeout_ms=PATIENCE_MS)
-        assert (reply.stdout, reply.exit_code, reply.done_reason) == ("one\n", 3, "marker")
+#: What a command is wrapped in has these letters and digits in its expansions.
+_IFS = "IFS=abcdefilmnotuv0123456789_"
+
+
+@pytest.mark.parametrize(
+    ("shell", "integration", "name"),
+    [
+        *itertools.product(["bash", "zsh"], ["auto", "off"], ["", "eval", "command"]),
+        *itertools.product(["dash", "busybox", "ksh", "mksh"], ["off"], ["", "command"]),
+    ],
+)
+async def test_characters_in_ifs_do_not_change_commands(
+    open_session: Open, tmp_path: Path, shell: str, name: str, integration: str
+) -> None:
+    """They would split the word before eval, and the status."""
+    require_program(shell, shell)
+    (tmp_path / ".zshrc").write_text("setopt shwordsplit\n")
+    command = {"bash": ("bash", "--norc"), "busybox": ("busybox", "sh")}.get(shell, (shell,))
+    env = {"ZDOTDIR": str(tmp_path), "ENV": "/dev/null", "HISTFILE": "/dev/null"}
+    handle = await open_session(command=command, env=env, shell_integration=integration)
+    await handle.exec(f"{name}() {{ echo function; }}" if name else ":", timeout_ms=PATIENCE_MS)
+    await handle.exec(_IFS, timeout_ms=PATIENCE_MS)
+    for line, output in [("for i in 1; do echo one; done; sh -c 'exit 30'", "one"), ("echo \"$?\"\nsh -c 'exit 30'", "30")]:
+        reply = await handle.exec(line, timeout_ms=PATIENCE_MS)
+        assert (reply.stdout, reply.exit_code) == (f"{output}\n", 30)
+        assert reply.done_reason == ("marks" if integration == "auto" else "marker")
 
 
 async def test_function_named_as_builtin_does_not_change_commands_in_restricted_bash(open_session: Open) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptyctl.api.exec import DoneReason
 from ptyctl.core.control_sequences import BRACKETED_PASTE
-from ptyctl.core.marker import FUNCTION, Marker, as_paste, is_typable
+from ptyctl.core.marker import Marker, as_paste, is_typable
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.shells import only_sets_up
 from ptyctl.session.io.gate import Writer
@@ -37,9 +37,8 @@ class MarksStrategy(ShellStrategy):
         command, dialect = self._begin(run, self._marker.dialect), self._marker.dialect
         editing = BRACKETED_PASTE in self._stream.terminal_modes
         if not editing or dialect == "fish" or not is_typable(command):  # fish sends no mark for a command it refuses
-            # the hooks choose the words; the blank keeps the line out of the history, if configured
-            evaluate = None if dialect == "fish" else f"${{{FUNCTION}:-eval}}"
-            command = as_paste(f" {self._marker.eval_command(command, evaluate)}", editing, dialect)
+            # the blank keeps the line out of the history, if configured
+            command = as_paste(f" {self._marker.eval_command(command)}", editing, dialect)
         await type_for_run(self._terminal, run, command + "\n", writer)
 
     def check(self, run: Run) -> None:

@@ -3,12 +3,12 @@
 # set before. Each of the two hooks installs the other one again if the user has removed it.
 __ptyctl_hook= __ptyctl_empty= __ptyctl_keys= __ptyctl_count=0 __ptyctl_ran=0 __ptyctl_pwd= __ptyctl_unheard=2\>/dev/null
 [[ $- != *r* ]] || __ptyctl_unheard= # a restricted shell allows no redirection
-# A function of the user's may have the name of a builtin: choose the words that print a mark, and that evaluate a command (in
-# `__ptyctl`). declare sets no attribute here; it reports whether the function exists.
+# A function of the user's may have the name of a builtin: choose the words that print a mark, and the word before `eval` in a
+# typed command (`__ptyctl_by`). declare sets no attribute here; it reports whether the function exists.
 __ptyctl_choose() {
-  __ptyctl_do=(builtin) __ptyctl=eval
+  __ptyctl_do=(builtin) __ptyctl_by=
   ! declare -f +i builtin || { __ptyctl_do=(command); ! declare -f +i command || __ptyctl_do=(); }
-  ! declare -f +i eval || __ptyctl=${__ptyctl_do[0]-}\ eval
+  ! declare -f +i eval || __ptyctl_by=${__ptyctl_do[0]-}
 }
 # Runs before the user's prompt commands and keeps the status for them. What they print, and a trace of this function by `set -x`,
 # is not output of the command.
@@ -55,11 +55,11 @@ __ptyctl_add_key() {
 # The last prompt command; bash restores $? for each of them. It returns 0: otherwise `set -e` would end the shell, except for a
 # command before && or ||. Without user commands it also sends the end mark, in the same write. bash copies a function each time
 # that it calls it, so what is rarely needed is in `__ptyctl_update`. `nocasematch` does not apply where a prefix is removed.
-# HISTIGNORE keeps a command that is typed as a word after `__ptyctl` out of the history. An assignment to PROMPT_COMMAND replaces
+# HISTIGNORE keeps a command that is typed as a word after `__ptyctl_by` out of the history. An assignment to PROMPT_COMMAND replaces
 # the first command, so the first hook is installed again.
 __ptyctl_prompt() {
   __ptyctl_status=$? __ptyctl_now=${EPOCHREALTIME-} __ptyctl_end=
-  [[ $- != *[xeu]* && ! -o vi && $__ptyctl_do$__ptyctl == builtineval && ! ${PWD#"$__ptyctl_pwd"} ]] ||
+  [[ $- != *[xeu]* && ! -o vi && $__ptyctl_do$__ptyctl_by == builtin && ! ${PWD#"$__ptyctl_pwd"} ]] ||
     { local - ; set +xeu; __ptyctl_update; }
   if declare -f +i builtin || declare -f +i eval; then __ptyctl_choose; fi
   ((__ptyctl_ran)) && __ptyctl_end=$'\e]7717;'"$__ptyctl_nonce;$((++__ptyctl_count));E;$__ptyctl_status"$'\a' __ptyctl_ran=0

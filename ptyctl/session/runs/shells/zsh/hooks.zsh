@@ -1,14 +1,14 @@
 # The marks of zsh; their format is in ptyctl/core/marks.py. A local shell sources this file. Into a remote shell it is typed without
 # comments and indentation. The nonce is set before. Each of the two hooks installs the other one again if the user has removed it.
 typeset -gi __ptyctl_count=0 __ptyctl_ran=0 __ptyctl_eol_set=0 __ptyctl_has_files=0 __ptyctl_may_bind=1
-typeset -g __ptyctl_eol= __ptyctl_end= __ptyctl_keys= __ptyctl_bound=- __ptyctl_fd=
-typeset -ga __ptyctl_do __ptyctl_in __ptyctl __ptyctl_maps
+typeset -g __ptyctl_eol= __ptyctl_end= __ptyctl_keys= __ptyctl_bound=- __ptyctl_fd= __ptyctl_by=
+typeset -ga __ptyctl_do __ptyctl_in __ptyctl_maps
 # A function of the user's may have the name of a builtin: choose the words that print a mark, that precede another builtin if
-# `posixbuiltins` is set, and that evaluate a command (in `__ptyctl`).
+# `posixbuiltins` is set, and the word before `eval` in a typed command (`__ptyctl_by`).
 __ptyctl_choose() {
-  __ptyctl_do=(builtin printf) __ptyctl_in=(builtin) __ptyctl=(eval)
+  __ptyctl_do=(builtin printf) __ptyctl_in=(builtin) __ptyctl_by=
   (( ! $+functions[builtin] )) || __ptyctl_do=(command printf) __ptyctl_in=(command)
-  (( ! $+functions[eval] )) || __ptyctl=(builtin eval)
+  (( ! $+functions[eval] )) || __ptyctl_by=builtin
 }
 # The first prompt function, so that output of the others does not count as the command's; $? is the command's status. It takes
 # the text that the next line begins with (`print -z`, a line that was put aside) from the editor's stack, and puts it back,
@@ -110,7 +110,7 @@ __ptyctl_preexec() {
 # user's run. A reserved word (`time`) or a builtin may have the name of a program.
 __ptyctl_is_program() {
   setopt extendedglob
-  local cmd=${${1# \$\{__ptyctl:-eval\} \'}%\'}
+  local cmd=${${1# \$\{__ptyctl_by:+\"\$__ptyctl_by\"\} eval \'}%\'}
   local word=${${cmd## #}%% *}
   [[ $cmd == [[:alnum:]_./:@%+,=\ -]## ]] || return 1
   if [[ $word != (echo|printf|pwd|true|false|test) ]]; then
@@ -119,12 +119,12 @@ __ptyctl_is_program() {
   (( ! ($+functions[$word] || $+aliases[$word] || $#galiases || $+functions[precmd] || $+functions[preexec]) )) || return 1
   (( $#precmd_functions < 2 && $#preexec_functions < 2 ))
 }
-# A command that is typed as a quoted word after `__ptyctl` is kept in the history as it was given; one in double quotes, with escaped
+# A command that is typed as a quoted word after `__ptyctl_by` is kept in the history as it was given; one in double quotes, with escaped
 # control characters, is not kept.
 __ptyctl_addhistory() {
   emulate -L zsh
-  [[ $1 == ' ${__ptyctl:-eval} '* ]] || return 0
-  [[ $1 == ' ${__ptyctl:-eval} "'* ]] || print -rs -- "${(Q)${(z)1}[2]}"
+  [[ $1 == ' ${__ptyctl_by:+"$__ptyctl_by"} eval '* ]] || return 0
+  [[ $1 == ' ${__ptyctl_by:+"$__ptyctl_by"} eval "'* ]] || print -rs -- "${(Q)${(z)1}[3]}"
   return 1
 }
 # Prints the name and the bindings of the keymap in use, and the bindings of the keymaps in `__ptyctl_maps`.
