@@ -57,6 +57,11 @@ async def test_marks_give_output_and_exit_code(start: Start, command: tuple[str,
         assert (reply.stdout, reply.exit_code, reply.done_reason) == (stdout, code, "marks"), line
 
 
+async def test_text_that_bash_prints_before_each_output_does_not_hide_its_version(start: Start) -> None:
+    session = await start("env", "PS0=run ", *BASH)
+    assert (await session.exec("echo hi")).done_reason == "marks"
+
+
 @pytest.mark.parametrize("integration", ["auto", "off"])
 @pytest.mark.parametrize("program", ["bash", "zsh", "dash", "busybox"])
 async def test_functions_named_as_builtins_in_startup_file_do_not_change_commands(

@@ -69,7 +69,7 @@ async def _bash_version(terminal: TerminalState, profile: DeviceProfile, writer:
     """Return the version; empty if the shell is not bash. The sum distinguishes the output from the echo."""
     left, right = random.randrange(10_000, 50_000), random.randrange(10_000, 50_000)
     lines = await output_of(terminal, profile, f" echo $(({left}+{right}))${{BASH_VERSION-}}", writer)
-    versions = (re.match(rf"{left + right}(\d+)\.(\d+)\.", line) for line in lines)
+    versions = (re.search(rf"{left + right}(\d+)\.(\d+)\.", line) for line in lines)
     return next((tuple(map(int, found.groups())) for found in versions if found), ())
 
 
