@@ -20,9 +20,10 @@ from .shells import Dialect
 FUNCTION = "__ptyctl"
 #: The shell variable with the word that comes before `eval`; the function sets it each time, and hooks that send marks do.
 _BEFORE_EVAL = f"{FUNCTION}_by"
-#: The words that evaluate a text. The variable expands to no word if it is empty, otherwise to one regardless of IFS; no alias
-#: replaces a word after it. fish allows no function `eval`.
-EVALUATE = f'${{{_BEFORE_EVAL}:+"${_BEFORE_EVAL}"}} eval'
+#: Expansion of that variable: no word if it is empty, otherwise one regardless of IFS. No alias replaces the word after it.
+BEFORE_BUILTIN = f'${{{_BEFORE_EVAL}:+"${_BEFORE_EVAL}"}}'
+#: The words that evaluate a text. fish allows no function `eval`.
+EVALUATE = f"{BEFORE_BUILTIN} eval"
 #: First step of the function: choose a word that bypasses the user's functions, which may have the name of a builtin; `:` if
 #: there is none. `command` also prevents that an error in a special builtin ends the line. bash reports functions (`declare`
 #: sets no attribute here). In other POSIX shells only the builtin `command` finds `:` and does not find a missing file, and
@@ -219,10 +220,14 @@ def _grouped(rows: list[str]) -> Iterator[str]:
     yield "".join(rows[begin:])
 
 
-def shell_probe(left: int, right: int) -> tuple[str, str]:
-    """Return a harmless line, and the output that only a POSIX shell prints for it; zsh appends its version.
+def shell_probes(left: int, right: int) -> tuple[tuple[str, str], str]:
+    """Return two harmless lines, and the text that only a POSIX shell prints for them; zsh appends its version.
 
     The leading blank is as in `Marker.line`. fish keeps a line that it cannot parse in its editor, before the next command. It
-    can parse this one and reports an error when it runs it (`FISH_ERROR_PREFIX`).
+    can parse the first one and reports an error when it runs it (`FISH_ERROR_PREFIX`). Functions of other shells may replace
+    eval and echo; the second line consists of the path of a program that does not exist, and of an assignment that keeps the
+    error from ending a shell under `set -e`.
     """
-    return f" 'eval' 'echo $(({left}+{right}))${{ZSH_VERSION-}}'", str(left + right)
+    version = f"$(({left}+{right}))${{ZSH_VERSION-}}"
+    by_echo, by_error = f""" 'eval' 'echo "{version}"'""", f' "/{version}"||{_BEFORE_EVAL}='
+    return (by_echo, by_error), str(left + right)

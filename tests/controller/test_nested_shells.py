@@ -49,6 +49,14 @@ async def test_nested_fish_and_return_are_tracked(shell: SessionHandle) -> None:
     assert (await shell.exec("echo outer again")).done_reason == "marks"
 
 
+async def test_nested_shell_with_functions_named_eval_and_echo_is_found(bash: SessionHandle, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("eval() { printf 'function\\n'; }\necho() { eval; }\n")
+    await bash.exec(f"bash --rcfile {tmp_path}/file", timeout_ms=PATIENCE_MS)
+    for code in (3, 0):
+        reply = await bash.exec(f"printf one; sh -c 'exit {code}'", timeout_ms=PATIENCE_MS)
+        assert (reply.stdout, reply.exit_code, reply.done_reason) == ("one", code, "marker")
+
+
 @in_each
 @pytest.mark.parametrize("command", ["sudo -n -i", "sudo -n -s", "sudo -n -u root sh"])
 async def test_shell_of_another_user_and_return_are_tracked(shell: SessionHandle, command: str) -> None:

@@ -80,6 +80,26 @@ async def test_functions_named_as_builtins_in_startup_file_do_not_change_command
         assert (reply.stdout, reply.exit_code) == ("one\n", number)
 
 
+async def check_functions_named_eval_and_echo_do_not_hide_the_shell(
+    start: Start, folder: Path, program: str, integration: str, body: str
+) -> None:
+    folder.mkdir()
+    for file in (".bashrc", ".zshrc"):
+        (folder / file).write_text(f"eval() {{ {body}; }}\necho() {{ {body}; }}\n")
+    variables = (f"HOME={folder}", f"ZDOTDIR={folder}", "HISTFILE=/dev/null")
+    session = await start("env", *variables, program, shell_integration=integration)
+    for number in range(2):
+        reply = await session.exec(f"printf 'one\\n'\nsh -c 'exit {number}'", timeout_ms=PATIENCE_MS)
+        assert (reply.stdout, reply.exit_code) == ("one\n", number)
+    assert reply.done_reason == ("marks" if integration == "auto" else "marker")
+
+
+async def test_functions_named_eval_and_echo_do_not_hide_the_shell(start: Start, tmp_path: Path) -> None:
+    cases = product(("bash", "zsh"), ("auto", "off"), ("printf 'function\\n'", ":"))
+    check = check_functions_named_eval_and_echo_do_not_hide_the_shell
+    await run_cases({" ".join(case): partial(check, start, tmp_path / str(n), *case) for n, case in enumerate(cases)})
+
+
 @pytest.mark.parametrize("command", [(*BASH, "-a"), ("zsh", "-a", "-f", "-i")])
 async def test_shell_that_exports_all_variables_exports_no_nonce(start: Start, command: tuple[str, ...]) -> None:
     session = await start(*command)

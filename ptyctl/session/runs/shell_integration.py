@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 
-from ptyctl.core.marker import EVALUATE, AsciiMarker
+from ptyctl.core.marker import BEFORE_BUILTIN, EVALUATE, AsciiMarker
 from ptyctl.platforms import DeviceProfile
 from ptyctl.session.device.prompt_wait import wait_for_prompt
 from ptyctl.session.io.gate import Writer
@@ -21,7 +21,8 @@ _MIN_BASH = (5, 1)
 _BASH = """__ptyctl_nonce={nonce} __ptyctl_options=$BASHOPTS
 builtin export -n __ptyctl_nonce; builtin export -nf __ptyctl 2>/dev/null
 builtin shopt -u expand_aliases
-while [[ $(builtin history 1) == *@(__ptyctl|'echo $(('*'))${{'@(ZSH|BASH)_VERSION)* ]]; do builtin history -d -1 || break; done
+while [[ $(builtin history 1) == *@(__ptyctl|'"'?(/)'$(('*'))${{'@(ZSH|BASH)_VERSION)* ]]
+do builtin history -d -1 || break; done
 {hooks}
 __ptyctl_install
 [[ $__ptyctl_options != *expand_aliases* ]] || builtin shopt -s expand_aliases
@@ -68,7 +69,7 @@ async def install_integration(
 async def _bash_version(terminal: TerminalState, profile: DeviceProfile, writer: Writer) -> tuple[int, ...]:
     """Return the version; empty if the shell is not bash. The sum distinguishes the output from the echo."""
     left, right = random.randrange(10_000, 50_000), random.randrange(10_000, 50_000)
-    lines = await output_of(terminal, profile, f" echo $(({left}+{right}))${{BASH_VERSION-}}", writer)
+    lines = await output_of(terminal, profile, f' {BEFORE_BUILTIN} echo "$(({left}+{right}))${{BASH_VERSION-}}"', writer)
     versions = (re.search(rf"{left + right}(\d+)\.(\d+)\.", line) for line in lines)
     return next((tuple(map(int, found.groups())) for found in versions if found), ())
 

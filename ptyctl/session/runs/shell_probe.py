@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from ptyctl.core.marker import FISH_ERROR_PREFIX, FUNCTION, AsciiMarker, Marker, shell_probe
+from ptyctl.core.marker import FISH_ERROR_PREFIX, FUNCTION, AsciiMarker, Marker, shell_probes
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.shells import Dialect
 from ptyctl.platforms import DeviceProfile
@@ -33,19 +33,21 @@ async def probe_shell(
 ) -> ProbedShell:
     """Probe the program whose prompt is shown.
 
-    An arithmetic echo is typed: only a POSIX shell prints the sum, and fish prints an error. A second line shows
-    whether the private OSC sequence passes through, or the ASCII form is needed. `reinstall` is the dialect of a shell that
-    has lost its prompt hooks: it installs them again, and needs no other answer, which a function `eval` would change.
+    An arithmetic echo is typed: only a POSIX shell prints the sum, and fish prints an error. A program that answers otherwise
+    gets a line without words that a function can replace. A last line shows whether the private OSC sequence passes through,
+    or the ASCII form is needed. `reinstall` is the dialect of a shell that has lost its prompt hooks: it installs them again.
     """
     left, right = random.randrange(10_000, 50_000), random.randrange(10_000, 50_000)
-    line, sum_text = shell_probe(left, right)
+    (by_echo, by_error), sum_text = shell_probes(left, right)
     if reinstall is not None:
-        line = f" {FUNCTION}_install 2>/dev/null;{line}"
+        by_echo = f" {FUNCTION}_install 2>/dev/null;{by_echo}"
     prompts = terminal.stream.prompts.count
-    dialect = _dialect(await output_of(terminal, profile, line, writer), sum_text)
+    dialect = _dialect(await output_of(terminal, profile, by_echo, writer), sum_text)
     has_marks = terminal.stream.prompts.count > prompts
     if dialect is None and has_marks:
         dialect = reinstall
+    if dialect is None and terminal.prompt_certainty(profile) is not None:
+        dialect = _dialect(await output_of(terminal, profile, by_error, writer), sum_text)
     if dialect is None:
         return ProbedShell(None, "no POSIX shell answered here")
     marker = Marker(nonce, dialect)
@@ -78,8 +80,8 @@ async def output_of(terminal: TerminalState, profile: DeviceProfile, line: str, 
 
 
 def _dialect(lines: list[str], sum_text: str) -> Dialect | None:
-    # bash prints PS0, which may have no line end, before the sum
+    # bash prints PS0, which may have no line end, before the sum, and the reason of an error after it
     after = next((text.partition(sum_text)[2] for text in lines if sum_text in text), None)
     if after is None:
         return "fish" if any(text.startswith(FISH_ERROR_PREFIX) for text in lines) else None
-    return "zsh" if after else "posix"
+    return "zsh" if after[:1].isdigit() else "posix"
