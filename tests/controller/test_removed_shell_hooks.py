@@ -186,3 +186,14 @@ async def test_zsh_that_loses_hooks_and_prompt_has_exact_outputs(open_session: O
     await check_runs(handle, 1)
     await handle.exec(f"{hooks}; PS1=''", timeout_ms=PATIENCE_MS)
     await check_runs(handle)
+
+
+@pytest.mark.parametrize("hooks", ["precmd_functions=()", "zshaddhistory_functions=()", "unfunction __ptyctl_precmd"])
+async def test_history_of_zsh_that_loses_hooks_has_only_commands(open_session: Open, tmp_path: Path, hooks: str) -> None:
+    require_program("zsh", "zsh")
+    (tmp_path / ".zshrc").write_text("PS1='$ '\n")
+    handle = await open_session(command=("zsh",), env={"ZDOTDIR": str(tmp_path), "HISTFILE": "/dev/null"})
+    for command in ("echo one", hooks, "true", "for i in 1; do echo $i; done"):
+        await handle.exec(command, timeout_ms=PATIENCE_MS)
+    lines = (await handle.exec("fc -ln 1", timeout_ms=PATIENCE_MS)).stdout.splitlines()
+    assert [line for line in lines if "ptyctl" in line or "eval" in line] == [hooks] * ("ptyctl" in hooks)

@@ -53,6 +53,7 @@ __ptyctl_precmd() {
   fi
   __ptyctl_ran=0
   (( $preexec_functions[(I)__ptyctl_preexec] )) || preexec_functions+=(__ptyctl_preexec)
+  (( $zshaddhistory_functions[(I)__ptyctl_addhistory] )) || zshaddhistory_functions+=(__ptyctl_addhistory)
   $__ptyctl_do '%s\033]7717;%s;%d;P;%s;%s;%s\a' "$end" $__ptyctl_nonce $((++__ptyctl_count)) $st$follows$line ${now[1,13]}${__ptyctl_keys:+,$__ptyctl_keys} $cwd
 }
 # Later functions of the prompt and hooks of the line editor may put more text into the line, and the last of them cannot be known.
@@ -120,9 +121,10 @@ __ptyctl_is_program() {
   (( $#precmd_functions < 2 && $#preexec_functions < 2 ))
 }
 # A command that is typed as a quoted word after `__ptyctl_by` is kept in the history as it was given; one in double quotes, with escaped
-# control characters, is not kept.
+# control characters, is not kept, nor are calls of these functions and of the marker's.
 __ptyctl_addhistory() {
   emulate -L zsh
+  [[ $1 != ' __ptyctl'* ]] || return 1
   [[ $1 == ' ${__ptyctl_by:+"$__ptyctl_by"} eval '* ]] || return 0
   [[ $1 == ' ${__ptyctl_by:+"$__ptyctl_by"} eval "'* ]] || print -rs -- "${(Q)${(z)1}[3]}"
   return 1
