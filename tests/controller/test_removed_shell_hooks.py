@@ -197,3 +197,16 @@ async def test_history_of_zsh_that_loses_hooks_has_only_commands(open_session: O
         await handle.exec(command, timeout_ms=PATIENCE_MS)
     lines = (await handle.exec("fc -ln 1", timeout_ms=PATIENCE_MS)).stdout.splitlines()
     assert [line for line in lines if "ptyctl" in line or "eval" in line] == [hooks] * ("ptyctl" in hooks)
+
+
+async def test_zsh_that_loses_hooks_at_an_empty_prompt_without_bracketed_paste_is_found(
+    open_session: Open, tmp_path: Path
+) -> None:
+    """Only the kernel reports that it waits at its prompt."""
+    require_program("zsh", "zsh")
+    (tmp_path / ".zshrc").write_text("PS1=''\nunset zle_bracketed_paste\n")
+    handle = await open_session(command=("zsh",), env={"ZDOTDIR": str(tmp_path), "HISTFILE": "/dev/null"})
+    await check_runs(handle, 1)
+    reply = await handle.exec("precmd_functions=()", timeout_ms=PATIENCE_MS)
+    assert any("hooks" in notice for notice in reply.notices or ())
+    await check_runs(handle)

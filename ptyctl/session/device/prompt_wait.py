@@ -58,11 +58,15 @@ async def wait_for_prompt(
         certainty = terminal.prompt_certainty(profile)
         if certainty == "editor" and entered_raw >= 0 and not terminal.line_editor_began_since(entered_raw):
             certainty = None  # fish still edits an incomplete command
+        if certainty == "wait" and entered_raw >= 0:
+            certainty = None  # the shell may wait for the next line of an incomplete command
         if certainty == "exact":
             return found()
         due = stream.last_data + (OTHER_HOST_SETTLE_S if certainty == "other_host" else SETTLE_S)
         shown_again = line_before.strip() and line == line_before and stream.line_feeds > line_feeds
-        if certainty in ("regex", "other_host") or (not profile.asks(line) and (certainty == "editor" or shown_again)):
+        if certainty in ("regex", "other_host") or (
+            not profile.asks(line) and (certainty in ("editor", "wait") or shown_again)
+        ):
             if terminal.now() >= due:
                 terminal.learn_prompt(line)
                 return found()

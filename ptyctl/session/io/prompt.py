@@ -9,7 +9,7 @@ from ptyctl.platforms import DeviceProfile
 
 #: "exact": the line is the prompt seen before; "regex": it looks like a prompt; "other_host": it looks like a prompt of another
 #: host than before; "editor": a line editor reads, at any text.
-Certainty = Literal["exact", "regex", "other_host", "editor"]
+Certainty = Literal["exact", "regex", "other_host", "editor", "wait"]
 #: Characters before the prompt of a device with unsaved or uncommitted changes.
 _UNSAVED_MARKS = frozenset("*!")
 #: A prompt has at most this many bytes, with its control sequences.

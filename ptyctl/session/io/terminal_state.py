@@ -305,13 +305,21 @@ class TerminalState:
         return began_at >= 0 and (_BRACKETED_PASTE_OFF in since[:began_at] or _BRACKETED_PASTE_ON not in before)
 
     def prompt_certainty(self, profile: DeviceProfile) -> Certainty | None:
-        """Return how certain it is that the cursor is at a prompt: by its text, or because a line editor reads.
+        """Return how certain it is that the cursor is at a prompt: by its text, because a line editor reads, or because a
+        shell waits at the place of its program at which it waits at its prompt, whatever it shows.
 
         The line editors of shells turn bracketed paste on at each prompt, and off for each command. Programs that use the
         alternate screen may leave it on.
         """
         certainty = self.prompt.match(self.last_line(), profile)
-        return "editor" if certainty is None and self._pastes_bracketed() else certainty
+        if certainty is None and self._pastes_bracketed():
+            return "editor"
+        return "wait" if certainty is None and self._waits_at_any_prompt() else certainty
+
+    def _waits_at_any_prompt(self) -> bool:
+        """Return whether the shell certainly waits at its prompt, has read all input, and shows no continuation prompt."""
+        at_prompt = self.waits_at_prompt() is True and self.input_is_read() is not False
+        return at_prompt and not is_continuation(self.last_line(), self.learned_prompt)
 
     def _pastes_bracketed(self) -> bool:
         """Return whether bracketed paste is on, outside the alternate screen and a shell's continuation prompt."""

@@ -120,7 +120,7 @@ class ShellStrategy(CompletionStrategy):
         if certainty is None or self._input_may_be_unread(quiet_s):
             return False
         if not begun:
-            return certainty != "editor" and quiet_s >= UNMARKED_NESTED_S
+            return certainty not in ("editor", "wait") and quiet_s >= UNMARKED_NESTED_S
         # if the command only may have started another shell, bracketed paste must be on: the previous shell turned its own off
         editing = BRACKETED_PASTE in terminal.stream.terminal_modes
         change = shell_change(run.command)
