@@ -262,8 +262,9 @@ class StrategySelector:
         return marker
 
     def _is_unmarked_zsh(self) -> bool:
-        marker = self.shell.marker if self.shell is not None and not self.has_marks else None
-        return marker is not None and marker.dialect == "zsh" and self._terminal.expects_prompt
+        marker = self.shell.marker if self.shell is not None else None
+        is_zsh = marker is not None and marker.dialect == "zsh" and self._terminal.expects_prompt
+        return is_zsh and not self.has_marks
 
     async def _clear_shell_line(self, run: Run) -> None:
         """Clear the line of a known shell if it may have text. Raises PtyctlError BUSY."""
