@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from .control_sequences import ESC, ETX, NAK, PASTE_BEGIN, PASTE_END, compile_bytes
 from .lease import Owner
 
+#: Ctrl-D, with which the terminal driver ends the input of a program.
+_EOT = b"\x04"
 _ENTER = frozenset((b"\r", b"\n"))
 #: NUL follows a CR on Telnet (RFC 854).
 _LINE_ENDS = (b"\r", b"\n", b"\r\0")
 _BACKSPACE = frozenset((b"\x08", b"\x7f"))
 #: A function key is a CSI or SS3 sequence; its rest may follow with the next input.
 _TOKEN = compile_bytes(r"\x1b\[[0-?]{0,20}[@-~]|\x1bO[@-~]|[\x00-\x1f\x7f]|[^\x00-\x1f\x7f]+")
+_PLAIN_LINE = compile_bytes(r"[^\x00-\x1f\x7f]*[\r\n]")
 _PARTIAL = compile_bytes(r"\x1b(?:\[[0-?]{0,20}|O)?\Z")
 
 
@@ -31,6 +34,7 @@ class UnfinishedLine:
         cleared: number of calls of `clear`.
         inputs: number of inputs of users.
         lines: number of lines that users have entered since `clear`.
+        lines_read: number of these lines, and of ends of input (Ctrl-D), that a program has read from the terminal driver.
         incomplete: whether the ended lines are the beginning of a command, whatever the shell reports.
     """
 
@@ -39,7 +43,8 @@ class UnfinishedLine:
         self.entered_by: Owner | None = None
         self.interrupted = self._keys = self.incomplete = False
         self.filled: bytes | None = None
-        self.cleared = self.inputs = self.lines = 0
+        self.cleared = self.inputs = self.lines = self.lines_read = 0
+        self._is_in_driver = False
         self._owners: dict[Owner, int] = {}
         self._pasting = False
         self._partial = b""
@@ -79,9 +84,29 @@ class UnfinishedLine:
         """The owners of the typed text, in order of their first input."""
         return list(self._owners)
 
+    @property
+    def was_read_by_programs(self) -> bool:
+        """Whether users have entered lines since `clear`, and programs have read all of them from the terminal driver."""
+        return self.empty and 0 < self.lines == self.lines_read
+
+    def typed_in_driver(self, data: bytes, owner: Owner, raw: int) -> None:
+        """Add input of a user. Before it was sent, a program certainly was in a read(2) in canonical mode.
+
+        The program gets a line if that holds for each piece of it.
+        """
+        is_in_driver, keys, lines = self.empty or self._is_in_driver, self.keys, self.lines
+        if self.empty and data == _EOT:
+            data = b"\n"
+        self.typed(data, owner, raw)
+        self._is_in_driver = is_in_driver
+        is_one_line = self.empty and not keys and self.lines == lines + 1
+        if is_in_driver and is_one_line and _PLAIN_LINE.fullmatch(data) is not None:
+            self.lines_read += 1
+
     def typed(self, data: bytes, owner: Owner, raw: int, *, command: bool = False) -> None:
         """Add input of a user. `raw`: the current raw offset. `command`: whether the input is the command of a run."""
         self.inputs += not command
+        self._is_in_driver = False
         if self.raw < 0 and ESC not in data and data.endswith(_LINE_ENDS):
             if not command:
                 self.interrupted, self.entered_raw, self.entered_by = False, raw, owner
@@ -146,7 +171,8 @@ class UnfinishedLine:
     def clear(self) -> None:
         """Record that the far end's line is empty: a prompt was verified, or the terminal was replaced."""
         self.cleared += 1
-        self.lines, self.incomplete = 0, False
+        self.lines = self.lines_read = 0
+        self.incomplete = False
         self._reset()
         self.answered()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.servers.programs import require_program
 from ptyctl.api.errors import ErrorCode
 from ptyctl.api.handle import SessionHandle
 from ptyctl.session.runs import strategy as completion
@@ -131,3 +132,32 @@ async def test_command_after_a_password_without_a_prompt_is_refused(open_session
     with refused(ErrorCode.BUSY, "a question waits"):
         await bash.exec("echo after", timeout_ms=PATIENCE_MS)
     await asyncio.to_thread((tmp_path / "fifo").write_text, "\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "answers"),
+    [
+        ("read answer; sh -c 'exit 7'", ["it's\n"]),
+        ("sh -c 'read answer; read more; exit 7'", ["it's\n", "more\n"]),
+        ("cat; sh -c 'exit 7'", ["it's\n", "\x04"]),
+    ],
+)
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+async def test_answer_with_an_open_quote_or_end_of_input_is_no_incomplete_command(
+    open_session: Open, tmp_path: Path, shell: str, command: str, answers: list[str]
+) -> None:
+    """A Ctrl-C before the next command would change $?."""
+    require_program(shell, shell)
+    (tmp_path / ".zshrc").write_text("PS1='$ '\n")
+    program = ("bash", "--norc") if shell == "bash" else ("zsh",)
+    handle = await open_session(command=program, env={"ZDOTDIR": str(tmp_path), "HISTFILE": "/dev/null"})
+    await handle.exec("true", timeout_ms=PATIENCE_MS)
+    asked = await handle.exec(command, timeout_ms=PATIENCE_MS)
+    for number, answer in enumerate(answers):
+        if number:
+            asked = await handle.wait(asked.block_id, timeout_ms=PATIENCE_MS)
+        assert asked.done_reason == "question"
+        await write(handle, data=answer)
+    assert (await handle.wait(asked.block_id, timeout_ms=PATIENCE_MS)).exit_code == 7
+    reply = await handle.exec("echo $?", timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.notices) == ("7\n", None)

@@ -141,3 +141,34 @@ def test_restored_line_is_as_it_was(keys: list[bytes]) -> None:
         "owners",
     )
     assert [getattr(restored, name) for name in names] == [getattr(line, name) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "was_read"),
+    [
+        ([b"it's\r"], True),
+        ([b"it", b"'s", b"\r"], True),
+        ([b"\x04"], True),
+        ([b"a\r", b"b\r", b"\x04"], True),
+        ([b"a\rb\r"], False),
+        ([b"a\x04"], False),
+        ([b"\x1b[A\r"], False),
+        ([b"half"], False),
+    ],
+)
+def test_lines_that_a_program_reads_from_the_driver_are_counted(pieces: list[bytes], was_read: bool) -> None:
+    line = UnfinishedLine()
+    for piece in pieces:
+        line.typed_in_driver(piece, ALICE, 7)
+    assert line.was_read_by_programs is was_read
+
+
+@pytest.mark.parametrize("pieces", [["x\r", "'a\r"], ["'a\r", "x\r"], ["'", "a\r"]])
+def test_line_is_not_read_by_a_program_if_a_piece_was_not_sent_to_it(pieces: list[str]) -> None:
+    line = UnfinishedLine()
+    line.typed(pieces[0].encode(), ALICE, 7)
+    line.typed_in_driver(pieces[1].encode(), ALICE, 7)
+    assert not line.was_read_by_programs
+    line.clear()
+    line.typed_in_driver(b"a\r", ALICE, 7)
+    assert line.was_read_by_programs

@@ -284,9 +284,10 @@ class PromptGuard:
             self._refuse_typed_since(inputs)
             typed.clear()
             return
+        incomplete = typed.incomplete and not self._programs_have_read(line)
         if (
             typed.empty
-            and not typed.incomplete
+            and not incomplete
             and (
                 (returned and not self._may_continue(line))
                 if has_marks
@@ -295,7 +296,7 @@ class PromptGuard:
         ):
             typed.clear()
             return
-        reads_keys = typed.keys or typed.pasting or typed.incomplete  # zsh shows a paste when it is complete
+        reads_keys = typed.keys or typed.pasting or incomplete  # zsh shows a paste when it is complete
         if returned and not reads_keys and typed.raw <= stream.shell_returned_raw and learned is not None and line == learned:
             typed.clear()  # a program read the keys, and the shell is back at its prompt
             return
@@ -304,13 +305,13 @@ class PromptGuard:
         owners = _name(typed.owners if not typed.empty else [entered_by])
         filled, size = typed.filled if not typed.owners else None, f" of {typed.characters} characters" if typed.filled else ""
         visible = len(line) - len(learned) if learned and line.startswith(learned) else typed.characters
-        incomplete, interrupted = typed.empty, typed.interrupted
+        is_entered, interrupted = typed.empty, typed.interrupted
         if not await self._interrupt(marked):
-            raise self.refusal("continuation" if incomplete else "half_typed")
+            raise self.refusal("continuation" if is_entered else "half_typed")
         if not await self._line_is_known(marked):
             raise self.refusal("no_prompt")
         self._refuse_typed_since(inputs)
-        if incomplete:
+        if is_entered:
             typed.clear()
             if not interrupted:
                 terminal.post_notice(f"an incomplete command that {owners} had typed was interrupted before the next command")
@@ -403,6 +404,15 @@ class PromptGuard:
             return False
         shows_learned = learned is not None and learned.strip() != "" and learned in line
         return not shows_learned and self._terminal.waits_at_prompt() is False
+
+    def _programs_have_read(self, line: str) -> bool:
+        """Return whether programs, or builtins in commands, have read all lines of users, so that none is incomplete.
+
+        A shell that edits its line at its prompt also edits the next line of a command, and takes none from the driver.
+        """
+        terminal = self._terminal
+        is_prompt = line != "" and line == terminal.learned_prompt
+        return self._typed.was_read_by_programs and is_prompt and terminal.line_editor_active()
 
     def _refuse_typed_since(self, inputs: int) -> None:
         """Raise BUSY if `UnfinishedLine.inputs` has changed: text that a user typed meanwhile may be in the new line."""

@@ -41,6 +41,8 @@ PACED_PIECE_S = 0.1
 #: Interval at which the lease is checked while the far end accepts no input (seconds).
 RECHECK_S = 0.25
 
+#: CR, LF and Ctrl-D: the terminal driver in canonical mode passes on what precedes them.
+_ENDS_IN_DRIVER = frozenset(b"\r\n\x04")
 #: A line and its newline of any kind; the last match is empty.
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
 _PASTE = re.compile(f"({re.escape(PASTE_BEGIN.decode())}.*?{re.escape(PASTE_END.decode())})", re.DOTALL)
@@ -293,6 +295,8 @@ class Gate:
         self._front: _Outgoing | None = None
         self._front_task: asyncio.Future[None] | None = None
         self._line_free_at = 0.0
+        #: The program that got the last line end in canonical mode, and how often it had been woken before.
+        self._line_end_sent_to: tuple[object, int | None] | None = None
         self._inspector: Inspector | None = None
         self._cuts = 0
 
@@ -552,15 +556,31 @@ class Gate:
         inspector = None if writer.system or writer.command else self._inspector
         if inspector is not None:
             inspector.sending(rest)
+        is_in_driver = not (writer.system or writer.command) and self._program_reads_line(channel, rest)
         taken = channel.write(rest)
         self.bytes_sent += taken
         out.sent += taken
         if taken:
-            if not writer.system:
+            if is_in_driver:
+                self.unfinished_line.typed_in_driver(rest[:taken], writer.owner, raw)
+            elif not writer.system:
                 self.unfinished_line.typed(rest[:taken], writer.owner, raw, command=writer.command)
             if inspector is not None:
                 inspector.typed(rest[:taken], secret=secret)
             self._on_input(writer, rest[:taken], secret)
+
+    def _program_reads_line(self, channel: Channel, data: bytes) -> bool:
+        """Return whether a program is in a read(2) in canonical mode, and has run since the last line end was sent to it.
+
+        Before that, the terminal may not have passed the line on: another program may get what follows.
+        """
+        if not channel.reads_line():
+            return False
+        reader = channel.foreground_program(), channel.wakeups()
+        has_run = reader != self._line_end_sent_to
+        if not _ENDS_IN_DRIVER.isdisjoint(data):
+            self._line_end_sent_to = reader
+        return has_run
 
     def is_secret(self, writer: Writer) -> bool:
         """Return whether input of a writer is secret now. The session marks its own secrets as `sensitive`."""
