@@ -13,6 +13,7 @@ import pytest
 from fixtures.servers.programs import require_program
 from ptyctl.api.handle import SessionHandle
 from ptyctl.core.control_sequences import PASTE_BEGIN, PASTE_END
+from ptyctl.session.device import prompt_guard
 from tests.controller.session_calls import PATIENCE_MS, Open, execute, read, write
 from transports.local import LocalChannel
 
@@ -305,3 +306,17 @@ async def test_wrapped_echo_of_fish_is_no_output_without_exit_code(open_session:
     for word in ("hi", "y" * 150, "日" * 150):
         reply = await execute(handle, cmd=f"echo {word}", rc_mode={"enabled": False}, timeout_ms=PATIENCE_MS)
         assert (reply.stdout, reply.done_reason) == (f"{word}\n", "prompt")
+
+
+@pytest.mark.parametrize("command", ["echo one; sh -c 'exit 3'", "echo one; kill -INT $$; echo never"])
+async def test_zsh_without_marks_runs_commands_at_an_empty_prompt(
+    open_session: Open, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """No text after the learned prompt is waited for."""
+    require_program("zsh", "zsh")
+    handle = await open_session(command=("zsh", "-f"), shell_integration="off")
+    await handle.exec("PS1=''; unset zle_bracketed_paste", timeout_ms=PATIENCE_MS)
+    monkeypatch.setattr(prompt_guard, "CLEAR_WAIT_S", 2 * PATIENCE_MS / 1000)
+    reply = await handle.exec(command, timeout_ms=PATIENCE_MS // 5)
+    assert (reply.stdout, reply.done_reason) == ("one\n", "marker")
+    assert reply.exit_code == (3 if "exit" in command else 130)

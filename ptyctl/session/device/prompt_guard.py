@@ -336,7 +336,8 @@ class PromptGuard:
             if not learned.strip():
                 return
             await self._wait_until_drawn()
-            if self._left_part(terminal.last_line()).rstrip() == learned.rstrip():
+            shown = self._left_part(terminal.last_line()).rstrip()
+            if shown == learned.rstrip() or (not shown and terminal.waits_at_prompt()):  # its prompt may be empty now
                 return
             if not await self._wait_until(self._zsh_reads, CLEAR_WAIT_S, ANSWER_S):
                 return  # it has no line editor, or another program reads
