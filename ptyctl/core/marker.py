@@ -220,14 +220,14 @@ def _grouped(rows: list[str]) -> Iterator[str]:
     yield "".join(rows[begin:])
 
 
-def shell_probes(left: int, right: int) -> tuple[tuple[str, str], str]:
-    """Return two harmless lines, and the text that only a POSIX shell prints for them; zsh appends its version.
+def shell_probes(left: int, right: int) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Return two harmless lines, each with a text that only a POSIX shell prints for it; zsh appends its version.
 
     The leading blank is as in `Marker.line`. fish keeps a line that it cannot parse in its editor, before the next command. It
     can parse the first one and reports an error when it runs it (`FISH_ERROR_PREFIX`). Functions of other shells may replace
     eval and echo; the second line consists of the path of a program that does not exist, and of an assignment that keeps the
-    error from ending a shell under `set -e`.
+    error from ending a shell under `set -e`. The shell's name precedes the path; PowerShell prints the path alone.
     """
-    version = f"$(({left}+{right}))${{ZSH_VERSION-}}"
+    version, sum_text = f"$(({left}+{right}))${{ZSH_VERSION-}}", str(left + right)
     by_echo, by_error = f""" 'eval' 'echo "{version}"'""", f' "/{version}"||{_BEFORE_EVAL}='
-    return (by_echo, by_error), str(left + right)
+    return (by_echo, sum_text), (by_error, f": /{sum_text}")

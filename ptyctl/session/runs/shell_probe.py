@@ -38,7 +38,7 @@ async def probe_shell(
     or the ASCII form is needed. `reinstall` is the dialect of a shell that has lost its prompt hooks: it installs them again.
     """
     left, right = random.randrange(10_000, 50_000), random.randrange(10_000, 50_000)
-    (by_echo, by_error), sum_text = shell_probes(left, right)
+    (by_echo, sum_text), (by_error, error_text) = shell_probes(left, right)
     if reinstall is not None:
         by_echo = f" {FUNCTION}_install 2>/dev/null;{by_echo}"
     prompts = terminal.stream.prompts.count
@@ -47,7 +47,7 @@ async def probe_shell(
     if dialect is None and has_marks:
         dialect = reinstall
     if dialect is None and terminal.prompt_certainty(profile) is not None:
-        dialect = _dialect(await output_of(terminal, profile, by_error, writer), sum_text)
+        dialect = _dialect(await output_of(terminal, profile, by_error, writer), error_text)
     if dialect is None:
         return ProbedShell(None, "no POSIX shell answered here")
     marker = Marker(nonce, dialect)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Sequence
+
+import pytest
 
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.core.marker import AsciiMarker
@@ -17,12 +20,16 @@ PROMPT = "$ "
 
 
 class Shell(MemoryChannel):
-    """Prints the sum in the first line. It answers the second line with its prompt only, or not at all."""
+    """Prints the sum in the first line. It answers the second line with its prompt only, or not at all.
 
-    def __init__(self, *, answers_second: bool) -> None:
+    `answers`: the text that each line with a sum prints in turn; `{}` stands for the sum.
+    """
+
+    def __init__(self, *, answers_second: bool, answers: Sequence[str] = ("{}",)) -> None:
         super().__init__(self._answer)
         self.lines: list[str] = []
         self._answers_second = answers_second
+        self._answers = iter(answers)
         self._typed = ""
 
     def _answer(self, data: bytes) -> bytes:
@@ -31,7 +38,8 @@ class Shell(MemoryChannel):
         answer = ""
         for line in lines:
             if numbers := re.search(r"\(\((\d+)\+(\d+)\)\)", line):
-                answer += f"{line}\r\n{int(numbers[1]) + int(numbers[2])}\r\n{PROMPT}"
+                printed = next(self._answers).format(int(numbers[1]) + int(numbers[2]))
+                answer += f"{line}\r\n{printed}\r\n{PROMPT}"
             elif self._answers_second:
                 answer += f"{line}\r\n{PROMPT}"
         return answer.encode()
@@ -51,6 +59,24 @@ async def test_probe_shell_without_mark_in_second_line_returns_ascii_marker(conn
     assert isinstance(found.marker, AsciiMarker)
     assert found.marker.dialect == "posix"
     assert session.stream._publisher._subscribers == subscribers
+
+
+@pytest.mark.parametrize(
+    ("answer", "dialect"),
+    [
+        ("bash: /{}: No such file or directory", "posix"),
+        ("dash: 1: /{}: not found", "posix"),
+        ("zsh: no such file or directory: /{}5.9", "zsh"),
+        ("/{}", None),
+    ],
+)
+async def test_probe_shell_that_does_not_echo_the_sum_is_known_by_its_error(
+    connect: Connect, answer: str, dialect: str | None
+) -> None:
+    """PowerShell prints the path itself."""
+    session = await session_at_prompt(connect, Shell(answers_second=True, answers=["function", answer]))
+    found = await probe_shell(session.terminal, session.profile(), session.shell_nonce, SYSTEM)
+    assert (found.marker and found.marker.dialect) == dialect
 
 
 async def test_probe_shell_cancelled_in_second_line_leaves_no_subscription(connect: Connect) -> None:
