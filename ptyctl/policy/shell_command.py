@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
 
 from tree_sitter import Node
@@ -55,6 +55,8 @@ _TEXT_BODY = re.compile(
 )
 #: A delimiter that the parser does not find again, because of a character beyond ASCII.
 _UNREAD_DELIMITER = re.compile(r"<<-?[ \t]*[^\s;&|<>()]*[^\x00-\x7f]")
+#: Canonical forms that are kept, and the longest text of one, in characters: one text is judged in several places and modes.
+_FORMS, _KEPT_TEXT = 256, 1000
 #: What begins a substitution, in text that the parser does not read as one.
 _SUBSTITUTION = re.compile(r"(?<!\\)(?:\$\(|`)")
 _SUBSTITUTED = re.compile(r"[$<>]\(|`")
@@ -325,6 +327,10 @@ def canonical_shell(text: str) -> ShellText:
 
     Of a text that is too long to be parsed, only commands whose words are all known are found, and it is unparsed.
     """
+    return _kept_form(text) if len(text) <= _KEPT_TEXT else _form(text)
+
+
+def _form(text: str) -> ShellText:
     walk = _Walk(Budget(text))
     try:
         walk.read(text, 0)
@@ -335,7 +341,7 @@ def canonical_shell(text: str) -> ShellText:
     if walk.too_long and not walk.opaque:
         return _read_fragments(text, plain_parts(text), walk.unparsed)
     for unread in walk.unread:
-        walk.commands += _read_fragments(text, unread, "").commands
+        walk.commands += _read_fragments(text, unread, "", is_read=True).commands
     values = walk.known_values()
     commands = dict.fromkeys(
         command if command.is_known else replace(command, values=values, is_computed=walk.is_computed)
@@ -345,11 +351,15 @@ def canonical_shell(text: str) -> ShellText:
     return ShellText(tuple(commands), "\n".join(walk.lines), unparsed, walk.opaque, walk.recalls, evaluates)
 
 
-def _read_fragments(text: str, parts_of_text: Iterable[str], unparsed: str) -> ShellText:
-    """Read the parts of a text, each alone."""
+_kept_form = lru_cache(_FORMS)(_form)
+
+
+def _read_fragments(text: str, parts_of_text: Iterable[str], unparsed: str, *, is_read: bool = False) -> ShellText:
+    """Read the parts of a text, each alone. `is_read`: the text as a whole was read before."""
     fragments: dict[str, None] = {}
+    whole = text.strip() if is_read else ""
     for part in parts_of_text:
-        if fragment := part.strip()[:_FRAGMENT]:
+        if (fragment := part.strip()[:_FRAGMENT]) not in ("", whole):
             fragments[fragment] = None
         if len(fragments) >= _MAX_FRAGMENTS:
             break

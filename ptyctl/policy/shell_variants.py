@@ -12,6 +12,24 @@ _CONTINUATION = re.compile(r"\\\n")
 #: What may have the backslash of a continued line in it, so that it continues nothing: an escape, quotes, a comment, the body
 #: of a here-document.
 _MAY_KEEP_BACKSLASH = re.compile(r"\\\\\n|['#]|<<")
+#: Text whose quotes all shells read in the same way, and in which each backslash at the end of a line continues that line.
+#: It has no here-document, history expansion, arithmetic or nested quotes, and only plain comments. No comment follows a
+#: continued line: fish would skip it, and read on.
+_CONTINUED_FOR_CERTAIN = re.compile(
+    r"""(?>
+      [^\\'"`$<\#!^(]+
+    | \\(?:[^\\\n]|\n(?![ \t]*\#|\Z)|\\(?!\n))
+    | '(?>[^'\\]+|\\[^'\\\n])*+'
+    | "(?>[^"\\`$!]+|\\(?:[^\\]|\\(?!\n))|\$(?![({\[\\])|\$\{\w+\}|!(?=[\s="]))*+"
+    | \$(?:(?![({\['\\])|\{[^\s'"`$\\{}<]*\}|(?=\())
+    | <(?![<\\])
+    | \((?![(\\])
+    | !(?=[\s=])
+    | \^(?<=[^\n]\^)
+    | \#(?:(?<=[\w"'.,:/=%+-]\#)|[^\\'"`$<(\n]*(?=\n|\Z))
+    )*+\Z""",
+    re.DOTALL | re.VERBOSE,
+)
 #: The name of a coprocess, or nothing, in front of a compound command (bash).
 _COPROCESS = re.compile(r"\bcoproc[ \t]+(?:[A-Za-z_]\w*[ \t]+)?(?=[{(]|\[\[|(?:while|until|for|if|case|select)\b)")
 #: An escaped character, or text in backquotes.
@@ -37,7 +55,7 @@ def variants(text: str) -> Iterator[str]:
     """Yield the ways to write a text whose lines end in line feeds: the usual one first, with continued lines joined."""
     joined = _CONTINUATION.sub("", text)
     yield joined
-    if joined != text and _MAY_KEEP_BACKSLASH.search(text):
+    if joined != text and _may_keep_backslash(text):
         yield text  # the parser joins words on either side of a continuation only
     if _COPROCESS.search(joined):
         yield _COPROCESS.sub("", joined)
@@ -53,6 +71,11 @@ def variants_with_error(text: str) -> Iterator[str]:
         yield _DESCRIPTOR.sub("", text)
     if _ZSH_EXPANSION.search(text):
         yield _ZSH_EXPANSION.sub(_plain_expansion, text)
+
+
+def _may_keep_backslash(text: str) -> bool:
+    """Return whether a backslash at the end of a line may not continue the line."""
+    return _MAY_KEEP_BACKSLASH.search(text) is not None and _CONTINUED_FOR_CERTAIN.match(text) is None
 
 
 def parts(text: str) -> Iterator[str]:
