@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -146,6 +146,17 @@ class Piece(NamedTuple):
     data: bytes
     submits: bool = False
     line: str | None = None
+
+
+def keys_after_last_line(pieces: Iterable[Piece]) -> tuple[bytes, bool]:
+    """Return the input after the last line that it submits, and whether there is such a line."""
+    keys, follows = bytearray(), False
+    for piece in pieces:
+        if piece.submits:
+            keys, follows = bytearray(), True
+        else:
+            keys += piece.data
+    return bytes(keys), follows
 
 
 @dataclass

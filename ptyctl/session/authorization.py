@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
@@ -20,16 +20,13 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.core.control_sequences import BRACKETED_PASTE, ESC, ETX, NAK, PASTE_END
 from ptyctl.core.lease import Owner
 from ptyctl.core.renderer import render_line
-from ptyctl.core.shells import shell_dialect
-from ptyctl.core.unfinished_line import UnfinishedLine
-from ptyctl.policy.key_bindings import read_bindings
-from ptyctl.policy.pending_line import DEVICE_KEYS, SHELL_KEYS, PendingLine, Piece, fills_next_line
+from ptyctl.policy.pending_line import PendingLine, Piece, keys_after_last_line
 from ptyctl.policy.rules import SHELL_PLATFORM, Decision, Verdict, Where
 from ptyctl.policy.shell_command import expands_history, runs_history
-from ptyctl.session.device.exchange import lines_before, rendered
+from ptyctl.session.device.exchange import rendered
 from ptyctl.session.io.gate import Refusal, Split, Writer
 from ptyctl.session.io.input_echo import POLL_S, SETTLE_WAIT_S, InputEcho
-from ptyctl.session.io.prompt import PROMPT_BYTES, is_continuation
+from ptyctl.session.io.prompt import PROMPT_BYTES
 from ptyctl.session.io.terminal_state import TerminalState
 from ptyctl.session.io.time_slice import TimeSlice
 from ptyctl.session.screen.line_location import LineLocation
@@ -41,6 +38,7 @@ from .foreground_reader import ForegroundReader
 from .input_places import InputPlaces
 from .judgement import Judgement, Place, PolicyDecisionPoint, Subject, stricter
 from .line_reader import LineReader
+from .line_synchronisation import LineSynchronisation
 from .refusals import (
     WHOLE_COMMAND,
     WITHOUT_REPORT,
@@ -106,12 +104,13 @@ class Authorization:
         """
         self._subject = subject
         self._terminal = terminal
-        self._stream = terminal.stream
+        self._stream, self._unfinished = terminal.stream, terminal.unfinished_line
         self._far_end = far_end
         self._line = PendingLine()
         location = LineLocation(terminal, far_end.is_device, far_end.has_marks, far_end.is_running)
-        self._echo = InputEcho(terminal, lambda: self._line.is_empty, self._awaits_line)
         self._places = InputPlaces(terminal, far_end, subject.program)
+        self._synchronisation = LineSynchronisation(self._line, terminal, far_end, self._places)
+        self._echo = InputEcho(terminal, lambda: self._line.is_empty, self._synchronisation.awaits_line)
         self._reader = ForegroundReader(terminal, location, far_end, subject.protocol)
         self._line_reader = LineReader(self._line, terminal, screen, location, self._echo, self._places, far_end)
         self._binding = binding
@@ -119,29 +118,16 @@ class Authorization:
         self._on_refused = on_refused
         self._policy: PolicyDecisionPoint | None = None
         self._approvals: Approvals | None = None
-        self._cleared = 0
-        self._incarnation_raw = self._stream.incarnation_raw
         #: Where the output of the terminal began in which something was typed last.
         self._used_raw = -1
         #: Where long commands would go, and the policy's verdicts on them there, which were found in the thread.
         self._ahead: dict[tuple[str, Owner], tuple[Sequence[Place], object, Verdict]] = {}
         #: Whether keys are judged, and for which policy, platform and caller: it is asked at each key.
         self._keys_judged: tuple[object, bool] = (None, False)
-        #: The keys that the last prompt mark has reported, and whether a command runs.
-        self._bound_keys: tuple[str | None, bool] = (None, False)
-        #: Whether the last line was submitted to a shell that had read all input before it.
-        self._shell_has_line = False
         #: Whether the lines before the pending one may have a secret.
         self._has_secret = False
         #: The output at the last mark of a prompt that has shown no text.
         self._without_prompt_text = -1
-        #: Whether an earlier process has sent lines that the next ones may continue; the raw offset of a Ctrl-C since, or -1.
-        self._has_lost_lines = False
-        self._interrupted_raw = -1
-        #: Whether a shell without marks may be verified to be at an empty prompt, although an earlier process has sent lines.
-        self._may_verify_prompt = False
-        #: Whether the last command of a run may put text into the next line.
-        self._fills_next_line = False
 
     def set_policy(self, policy: PolicyDecisionPoint, approvals: Approvals) -> None:
         """Set the policy that judges all further input."""
@@ -230,7 +216,7 @@ class Authorization:
             verdict = stricter(verdict, self._judgement(places, writer).unreadable(places[0]))
         approval = self._decide(verdict, text, places, writer, block_id)
         if approval is None:
-            self._note_command(text)
+            self._synchronisation.note_command(text)
         return approval
 
     def check_command(self, text: str, writer: Writer) -> None:
@@ -275,14 +261,14 @@ class Authorization:
             places = self._places.of_run() if held.block_id is not None else self._places.now()
             if not held.keys and (not self._unfinished.empty or self._places.shows_text_behind_prompt()):
                 approval.set_stale("text was typed into the line meanwhile")
-            self._shell_has_line = "\n" not in approval.text and places[0].where == "prompt" and self._reader.shell_reads()
+            self._note_line_for(places, is_single="\n" not in approval.text)
             if held.binding != self._bound(held.text, places):
                 why = "the connection, the prompt, the folder, the program or the lock has changed since it was asked for"
                 approval.set_stale(why)
             elif (why_not := self._no_longer_approvable(approval, places, writer)) is not None:
                 approval.set_stale(why_not)
         text = approval.redeem()
-        self._note_command(text)
+        self._synchronisation.note_command(text)
         writer.review.record_approval(approval, edited=approval.edited)
         return text
 
@@ -308,10 +294,10 @@ class Authorization:
             return f"another rule of the policy asks for an approval now: {verdict.reason}"
         return None
 
-    def _note_command(self, text: str) -> None:
-        """Note the command of a run that is about to be typed: it may change what keys or the next line do."""
-        self._line.note_command(text)
-        self._fills_next_line = fills_next_line(text)
+    def _note_line_for(self, places: Sequence[Place], *, is_single: bool) -> None:
+        """Note whether a shell that has read all input before gets what is submitted next, which is a single line."""
+        to_shell = is_single and places[0].where == "prompt" and self._reader.shell_reads()
+        self._synchronisation.line_sent(to_shell=to_shell)
 
     # Input that passes the gate
 
@@ -354,7 +340,7 @@ class Authorization:
 
     def typed(self, data: bytes, *, secret: bool = False) -> None:
         """Update the pending line with input that was sent."""
-        self._synchronise()
+        self._synchronisation.synchronise()
         self._used_raw = self._stream.incarnation_raw
         for _ in self._line.feed(data):
             pass
@@ -363,8 +349,7 @@ class Authorization:
         if self._reader.other_program_gets(data):
             self._line.read_by_program()
         self._unfinished.set_incomplete(self._line.is_open)
-        if self._has_lost_lines and ETX in data:
-            self._interrupted_raw = self._stream.raw_size
+        self._synchronisation.input_sent(data)
         self._reader.typed(data, secret=secret)
         self._has_secret = (secret or self._has_secret) and (self._line.has_continued or not self._line.is_empty)
         self._echo.typed()
@@ -403,16 +388,12 @@ class Authorization:
     def line_replaced(self) -> None:
         """Clear the pending line: the command of a run is typed at an empty prompt. Other text may precede what follows."""
         self._used_raw = self._stream.incarnation_raw
-        if self._fills_next_line:
-            self._synchronise()  # it would clear the line later
-        self._line.clear()
-        if self._fills_next_line:
-            self._line.put_behind_text()
+        self._synchronisation.line_replaced()
         self._reader.line_replaced()
 
     def lose_line(self) -> None:
         """Mark the pending line as unknown: the command of a run was not sent whole, or a break may have changed it."""
-        self._synchronise()
+        self._synchronisation.synchronise()
         self._line.lose()
 
     def line_restored(self, text: bytes | None, *, is_recorded: bool = True) -> None:
@@ -424,14 +405,11 @@ class Authorization:
             text: what was typed of the line, or None if that is not known.
             is_recorded: whether all input of the earlier process is known.
         """
-        unfinished = self._unfinished
-        self._has_lost_lines = unfinished.entered_raw >= 0 and not self._at_new_prompt()
-        if self._has_lost_lines or not (unfinished.empty or (text is not None and self._far_end.has_marks())):
+        if not self._synchronisation.restored_line_is_known(text):
             self.lose_line()
-        elif not unfinished.empty and text is not None:
+        elif not self._unfinished.empty and text is not None:
             self.typed(text)
-        may_verify = is_recorded and not unfinished.owners and unfinished.entered_raw >= 0
-        self._may_verify_prompt = may_verify and not self._far_end.has_marks()
+        self._synchronisation.set_restored(is_recorded=is_recorded)
 
     async def review(self, data: bytes, writer: Writer) -> int:
         """Judge the lines that input submits, as far as they are known before any of it is sent; return their number.
@@ -441,7 +419,7 @@ class Authorization:
         """
         if self._policy is not None and _LINE_ENDS.search(data, 0, len(data) - 1):
             await self._line_reported()
-        self._synchronise()
+        self._synchronisation.synchronise()
         if self._policy is None:
             return 1 << 30
         if not self._line.may_be_submitted_by(data):  # so the policy judges keys
@@ -463,7 +441,7 @@ class Authorization:
         Return whether it may be sent to any program; otherwise only to one that reads a password. Long input is refused, as
         nothing else would happen until its verdict.
         """
-        self._synchronise()
+        self._synchronisation.synchronise()
         if self._policy is None:
             return True
         if len(data) > MAX_JUDGED_AT_ONCE:  # so no password either
@@ -476,7 +454,7 @@ class Authorization:
         submitted = [piece for piece in pieces if piece.submits]
         lines = [piece.line for piece in takewhile(lambda piece: piece.line is not None, submitted) if piece.line is not None]
         if self._judges_keys(writer):
-            keys, follows = _behind_last_line(pieces)
+            keys, follows = keys_after_last_line(pieces)
             if (places_of_keys := self._places_of_keys(keys, follows=follows)) is not None:
                 text = keys.decode("utf-8", "surrogateescape")
                 self._enforce(self._judge(text, places_of_keys, writer), text, places_of_keys, writer, keys=True)
@@ -523,7 +501,7 @@ class Authorization:
             if not (self._line.is_pasting and BRACKETED_PASTE in self._stream.terminal_modes):
                 places, readings = await self._line_reader.read(key)
             raw, judgement = self._stream.raw_size, self._judgement(places, writer)
-            if self._reader.is_masked or (self._has_lost_lines and places[0].where == "prompt"):
+            if self._reader.is_masked or (self._synchronisation.has_lost_lines and places[0].where == "prompt"):
                 readings = []
             texts = [self._with_continued(reading, places) for reading in readings]
             for text in texts:
@@ -567,7 +545,7 @@ class Authorization:
 
         The shell at its prompt reports it within milliseconds; a run may have ended before that.
         """
-        await self._terminal.line_reported(SETTLE_WAIT_S, self._awaits_line)
+        await self._terminal.line_reported(SETTLE_WAIT_S, self._synchronisation.awaits_line)
 
     async def _known_lines(self, data: bytes) -> list[str]:
         """Return the lines that input submits, up to the first unknown one."""
@@ -602,7 +580,7 @@ class Authorization:
         """Judge what follows the last line of some input: a program may read it key by key. Raises Refusal."""
         if not self._judges_keys(writer):
             return
-        keys, follows = _behind_last_line([piece async for piece in self._pieces_of(data)])
+        keys, follows = keys_after_last_line([piece async for piece in self._pieces_of(data)])
         await self._judge_single_keys(keys, writer, follows=follows)
 
     async def _judge_single_keys(self, keys: bytes, writer: Writer, *, follows: bool) -> None:
@@ -654,7 +632,7 @@ class Authorization:
         text, verdict = "\n".join(lines), None
         for _ in range(_JUDGEMENTS):
             places, judgement = self._judged_by(writer)
-            self._shell_has_line = len(lines) == 1 and places[0].where == "prompt" and self._reader.shell_reads()
+            self._note_line_for(places, is_single=len(lines) == 1)
             if places[0].where == "program" and not self._line.may_be_continued:
                 self._line.forget_continued()
             has_waited = self._judges_in_thread(lines)
@@ -854,7 +832,7 @@ class Authorization:
 
     def _unreadable(self, verdict: Verdict) -> PtyctlError:
         """Return the error for a line that cannot be read for certain."""
-        is_lost = self._awaits_line() and self._terminal.line_report_lost()
+        is_lost = self._synchronisation.awaits_line() and self._terminal.line_report_lost()
         return unreadable(verdict, WITHOUT_REPORT if is_lost else WHOLE_COMMAND)
 
     async def _check_edited(self, text: str, places: Sequence[Place], writer: Writer) -> None:
@@ -926,109 +904,6 @@ class Authorization:
         if approvals is None or not approvals.keys_allowed(self._subject.session_id, writer.owner):
             return False
         return places[0].where == "program" or (self._far_end.is_device() and not self._places.shown_prompt()[1])
-
-    # The pending line
-
-    def _synchronise(self) -> None:
-        """Forget what was typed before if a prompt was verified or is shown since, or the terminal was replaced."""
-        is_device = self._far_end.is_device()
-        self._line.set_keys(DEVICE_KEYS if is_device else SHELL_KEYS)
-        if self._may_verify_prompt and self._at_prompt_of_entered_line():
-            self._may_verify_prompt = False
-            self._unfinished.clear()
-        cleared, line = self._unfinished.cleared, self._line
-        self._set_bindings()
-        if self._incarnation_raw != self._stream.incarnation_raw:
-            self._incarnation_raw = self._stream.incarnation_raw
-            line.reset_keys()
-        if cleared != self._cleared:
-            self._cleared, self._has_lost_lines = cleared, False
-            line.clear()
-        elif line.is_open and not is_device:
-            pass  # what looks like a prompt, or as its mark, may be forged: a command of the shell can read the nonce
-        elif (line.perhaps_submitted or (line.has_continued and line.is_empty)) and self._at_new_prompt():
-            if line.is_empty or is_device:
-                line.clear()
-            else:  # the shell may insert text after the prompt
-                line.begin_command()
-        elif line.has_continued and self._shell_has_line and self._is_read_by_program():
-            self._shell_has_line = False
-            line.forget_continued()
-        self._has_lost_lines = self._has_lost_lines and not self._has_left_lines()
-        if line.is_empty and self._is_filled_in():
-            line.lose()
-        if self._unfinished.filled is not None or self._awaits_line():
-            line.put_behind_text()
-
-    def _at_prompt_of_entered_line(self) -> bool:
-        """Return whether a local shell waits at the prompt at which the last line before `line_restored` was entered.
-
-        What looks like the prompt for the rest of a command is none: another prompt is not known.
-        """
-        terminal, stream, unfinished = self._terminal, self._stream, self._unfinished
-        self._may_verify_prompt = unfinished.inputs == 0 and unfinished.entered_raw >= 0
-        if not (self._may_verify_prompt and terminal.shell_in_foreground() is True and terminal.input_is_read() is True):
-            return False
-        line, entered_at = terminal.last_line(), lines_before(stream, unfinished.entered_raw)[-1]
-        has_answered = b"\n" in stream.read_raw(unfinished.entered_raw, stream.raw_size)
-        is_prompt = self._far_end.profile().is_prompt(line) and not is_continuation(line, "")
-        return has_answered and is_prompt and entered_at.startswith(line)
-
-    def _awaits_line(self) -> bool:
-        """Return whether the shell will report text that its hooks put into the line."""
-        return self._stream.line_follows and self._far_end.has_marks()
-
-    def _has_left_lines(self) -> bool:
-        """Return whether the shell has answered a Ctrl-C since `line_restored`. fish sends no mark for the prompt then."""
-        interrupted, stream = self._interrupted_raw, self._stream
-        if interrupted < 0:
-            return False
-        program = self._terminal.foreground_program()
-        if self._far_end.has_marks() and (program is None or shell_dialect(program[1]) != "fish"):
-            return stream.shell_returned_raw >= interrupted
-        return b"\n" in stream.read_raw(interrupted, stream.raw_size)
-
-    def _set_bindings(self) -> None:
-        """Set the key bindings of the shell that reads. Macros of the session's shell count in those below too."""
-        prompt = self._stream.last_prompt if self._far_end.has_marks() else None
-        state = (None if prompt is None else prompt.keys, self._far_end.is_running())
-        if state != self._bound_keys:
-            self._bound_keys = state
-            bindings = read_bindings(state[0])
-            self._line.set_bindings(replace(bindings, is_vi=None) if state[1] and not bindings.is_vi else bindings)
-
-    def _is_read_by_program(self) -> bool:
-        """Return whether the command that the shell has read runs, so that the next lines do not continue it."""
-        if self._terminal.shell_in_foreground() is None:
-            return self._far_end.has_marks() and self._far_end.is_running()
-        return self._places.now()[0].where == "program"
-
-    def _at_new_prompt(self) -> bool:
-        """Return whether the shell has shown its prompt since the last line was submitted: it continues no earlier line."""
-        if self._far_end.has_marks():
-            return self._stream.shell_returned_raw >= self._unfinished.entered_raw
-        line, prompt = self._terminal.last_line(), self._terminal.prompt
-        return not is_continuation(line, prompt.learned) and prompt.match(line, self._far_end.profile()) is not None
-
-    def _is_filled_in(self) -> bool:
-        """Return whether the shell has inserted text after the prompt (`print -z` of zsh, a line that was put aside)."""
-        line, learned = self._terminal.last_line(), self._terminal.learned_prompt
-        return bool(learned and learned.strip() and line.startswith(learned) and line[len(learned) :].strip())
-
-    @property
-    def _unfinished(self) -> UnfinishedLine:
-        return self._terminal.unfinished_line
-
-
-def _behind_last_line(pieces: Iterable[Piece]) -> tuple[bytes, bool]:
-    """Return the input after the last line that it submits, and whether there is such a line."""
-    keys, follows = bytearray(), False
-    for piece in pieces:
-        if piece.submits:
-            keys, follows = bytearray(), True
-        else:
-            keys += piece.data
-    return bytes(keys), follows
 
 
 def _is_strict(verdict: Verdict) -> bool:

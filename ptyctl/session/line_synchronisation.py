@@ -1,0 +1,172 @@
+"""Keeps the model of the pending line in step with the shell: its prompts, its key bindings, and the text that it inserts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ptyctl.core.control_sequences import ETX
+from ptyctl.core.shells import shell_dialect
+from ptyctl.policy.key_bindings import read_bindings
+from ptyctl.policy.pending_line import DEVICE_KEYS, SHELL_KEYS, PendingLine, fills_next_line
+from ptyctl.session.device.exchange import lines_before
+from ptyctl.session.io.prompt import is_continuation
+from ptyctl.session.io.terminal_state import TerminalState
+
+from .far_end import FarEnd
+from .input_places import InputPlaces
+
+
+class LineSynchronisation:
+    """Changes the model of the pending line as the far end does: call `synchronise` before the model is used or fed."""
+
+    def __init__(self, line: PendingLine, terminal: TerminalState, far_end: FarEnd, places: InputPlaces) -> None:
+        self._line, self._terminal, self._far_end, self._places = line, terminal, far_end, places
+        self._stream, self._unfinished = terminal.stream, terminal.unfinished_line
+        self._cleared = 0
+        self._incarnation_raw = self._stream.incarnation_raw
+        #: The keys that the last prompt mark has reported, and whether a command runs.
+        self._bound_keys: tuple[str | None, bool] = (None, False)
+        #: Whether the last line was submitted to a shell that had read all input before it.
+        self._shell_has_line = False
+        #: Whether an earlier process has sent lines that the next ones may continue; the raw offset of a Ctrl-C since, or -1.
+        self._has_lost_lines = False
+        self._interrupted_raw = -1
+        #: Whether a shell without marks may be verified to be at an empty prompt, although an earlier process has sent lines.
+        self._may_verify_prompt = False
+        #: Whether the last command of a run may put text into the next line.
+        self._fills_next_line = False
+
+    @property
+    def has_lost_lines(self) -> bool:
+        """Whether an earlier process has sent lines that the pending one may continue."""
+        return self._has_lost_lines
+
+    def awaits_line(self) -> bool:
+        """Return whether the shell will report text that its hooks put into the line."""
+        return self._stream.line_follows and self._far_end.has_marks()
+
+    def synchronise(self) -> None:
+        """Forget what was typed before if a prompt was verified or is shown since, or the terminal was replaced."""
+        is_device = self._far_end.is_device()
+        self._line.set_keys(DEVICE_KEYS if is_device else SHELL_KEYS)
+        if self._may_verify_prompt and self._at_prompt_of_entered_line():
+            self._may_verify_prompt = False
+            self._unfinished.clear()
+        self._set_bindings()
+        self._forget_earlier_input(is_device=is_device)
+        self._has_lost_lines = self._has_lost_lines and not self._has_left_lines()
+        if self._line.is_empty and self._is_filled_in():
+            self._line.lose()
+        if self._unfinished.filled is not None or self.awaits_line():
+            self._line.put_behind_text()
+
+    def line_sent(self, *, to_shell: bool) -> None:
+        """Note who gets the line that is about to be submitted: whether a shell that has read all input before it."""
+        self._shell_has_line = to_shell
+
+    def input_sent(self, data: bytes) -> None:
+        """Note input that was sent: Ctrl-C ends the lines of an earlier process."""
+        if self._has_lost_lines and ETX in data:
+            self._interrupted_raw = self._stream.raw_size
+
+    def note_command(self, text: str) -> None:
+        """Note the command of a run that is about to be typed: it may change what keys or the next line do."""
+        self._line.note_command(text)
+        self._fills_next_line = fills_next_line(text)
+
+    def line_replaced(self) -> None:
+        """Clear the line: the command of a run is typed at an empty prompt. Other text may precede what follows."""
+        if self._fills_next_line:
+            self.synchronise()  # it would clear the line later
+        self._line.clear()
+        if self._fills_next_line:
+            self._line.put_behind_text()
+
+    def restored_line_is_known(self, text: bytes | None) -> bool:
+        """Note the lines of an earlier process; return whether the pending line, of which `text` was typed, is known."""
+        unfinished = self._unfinished
+        self._has_lost_lines = unfinished.entered_raw >= 0 and not self._at_new_prompt()
+        return not self._has_lost_lines and (unfinished.empty or (text is not None and self._far_end.has_marks()))
+
+    def set_restored(self, *, is_recorded: bool) -> None:
+        """Set whether all input of an earlier process is known.
+
+        Then a local shell without marks is at an empty prompt if it waits where the last line of that process was entered.
+        """
+        unfinished = self._unfinished
+        may_verify = is_recorded and not unfinished.owners and unfinished.entered_raw >= 0
+        self._may_verify_prompt = may_verify and not self._far_end.has_marks()
+
+    def _set_bindings(self) -> None:
+        """Set the key bindings of the shell that reads. Macros of the session's shell count in those below too.
+
+        A new terminal begins with the usual ones.
+        """
+        prompt = self._stream.last_prompt if self._far_end.has_marks() else None
+        state = (None if prompt is None else prompt.keys, self._far_end.is_running())
+        if state != self._bound_keys:
+            self._bound_keys = state
+            bindings = read_bindings(state[0])
+            self._line.set_bindings(replace(bindings, is_vi=None) if state[1] and not bindings.is_vi else bindings)
+        if self._incarnation_raw != self._stream.incarnation_raw:
+            self._incarnation_raw = self._stream.incarnation_raw
+            self._line.reset_keys()
+
+    def _forget_earlier_input(self, *, is_device: bool) -> None:
+        """Clear the line after a verified prompt; forget lines before a shown prompt, and those whose command runs."""
+        line = self._line
+        if self._unfinished.cleared != self._cleared:
+            self._cleared, self._has_lost_lines = self._unfinished.cleared, False
+            line.clear()
+        elif line.is_open and not is_device:
+            pass  # what looks like a prompt, or as its mark, may be forged: a command of the shell can read the nonce
+        elif (line.perhaps_submitted or (line.has_continued and line.is_empty)) and self._at_new_prompt():
+            if line.is_empty or is_device:
+                line.clear()
+            else:  # the shell may insert text after the prompt
+                line.begin_command()
+        elif line.has_continued and self._shell_has_line and self._is_read_by_program():
+            self._shell_has_line = False
+            line.forget_continued()
+
+    def _at_prompt_of_entered_line(self) -> bool:
+        """Return whether a local shell waits at the prompt at which the last line of an earlier process was entered.
+
+        What looks like the prompt for the rest of a command is none: another prompt is not known.
+        """
+        terminal, stream, unfinished = self._terminal, self._stream, self._unfinished
+        self._may_verify_prompt = unfinished.inputs == 0 and unfinished.entered_raw >= 0
+        if not (self._may_verify_prompt and terminal.shell_in_foreground() is True and terminal.input_is_read() is True):
+            return False
+        line, entered_at = terminal.last_line(), lines_before(stream, unfinished.entered_raw)[-1]
+        has_answered = b"\n" in stream.read_raw(unfinished.entered_raw, stream.raw_size)
+        is_prompt = self._far_end.profile().is_prompt(line) and not is_continuation(line, "")
+        return has_answered and is_prompt and entered_at.startswith(line)
+
+    def _has_left_lines(self) -> bool:
+        """Return whether the shell has answered a Ctrl-C since its lines were lost. fish sends no mark for the prompt then."""
+        interrupted, stream = self._interrupted_raw, self._stream
+        if interrupted < 0:
+            return False
+        program = self._terminal.foreground_program()
+        if self._far_end.has_marks() and (program is None or shell_dialect(program[1]) != "fish"):
+            return stream.shell_returned_raw >= interrupted
+        return b"\n" in stream.read_raw(interrupted, stream.raw_size)
+
+    def _is_read_by_program(self) -> bool:
+        """Return whether the command that the shell has read runs, so that the next lines do not continue it."""
+        if self._terminal.shell_in_foreground() is None:
+            return self._far_end.has_marks() and self._far_end.is_running()
+        return self._places.now()[0].where == "program"
+
+    def _at_new_prompt(self) -> bool:
+        """Return whether the shell has shown its prompt since the last line was submitted: it continues no earlier line."""
+        if self._far_end.has_marks():
+            return self._stream.shell_returned_raw >= self._unfinished.entered_raw
+        line, prompt = self._terminal.last_line(), self._terminal.prompt
+        return not is_continuation(line, prompt.learned) and prompt.match(line, self._far_end.profile()) is not None
+
+    def _is_filled_in(self) -> bool:
+        """Return whether the shell has inserted text after the prompt (`print -z` of zsh, a line that was put aside)."""
+        line, learned = self._terminal.last_line(), self._terminal.learned_prompt
+        return bool(learned and learned.strip() and line.startswith(learned) and line[len(learned) :].strip())
