@@ -209,7 +209,7 @@ class Authorization:
         if verdict is None or judged_for != places or policy is not self._policy.identity:
             if len(text) > LONG_TEXT:
                 raise place_changed("the command")
-            verdict = self._judge(text, places, writer)
+            verdict = self._judgement(places, writer).verdict(text, places)
         keys = _CONTROL if is_quoted is None else _KEYS
         is_known = is_quoted or not (keys.search(text) or (is_quoted is False and self._recalls(text, places)))
         if not is_known or self._terminal.rewrites_input():
@@ -355,7 +355,11 @@ class Authorization:
         self._echo.typed()
 
     def is_judged(self, data: bytes, writer: Writer) -> bool:
-        """Return whether input is judged before it is sent: it may submit a line, or a program may read it key by key."""
+        """Return whether input is judged before it is sent: it may submit a line, or a program may read it key by key.
+
+        The last prompt may have reported a macro on one of these keys.
+        """
+        self._synchronisation.set_bindings()
         self._line.set_for_editor(self._may_reach_editor(data))
         return self._line.may_be_submitted_by(data) or self._judges_keys(writer)
 
@@ -414,14 +418,18 @@ class Authorization:
     async def review(self, data: bytes, writer: Writer) -> int:
         """Judge the lines that input submits, as far as they are known before any of it is sent; return their number.
 
+        `is_judged` is called immediately before, so that the bindings of these keys are known.
+
         Raises:
             Refusal: the policy does not allow one of them; nothing is to be sent.
         """
-        if self._policy is not None and _LINE_ENDS.search(data, 0, len(data) - 1):
-            await self._line_reported()
-        self._synchronisation.synchronise()
         if self._policy is None:
             return 1 << 30
+        if _LINE_ENDS.search(data, 0, len(data) - 1):
+            await self._line_reported()
+        if not self._line.may_be_submitted_by(data) and self._places_of_keys(data, follows=False) is None:
+            return 0
+        self._synchronisation.synchronise()
         if not self._line.may_be_submitted_by(data):  # so the policy judges keys
             await self._judge_single_keys(data, writer, follows=False)
             return 0

@@ -52,13 +52,28 @@ class LineSynchronisation:
         if self._may_verify_prompt and self._at_prompt_of_entered_line():
             self._may_verify_prompt = False
             self._unfinished.clear()
-        self._set_bindings()
+        self.set_bindings()
         self._forget_earlier_input(is_device=is_device)
         self._has_lost_lines = self._has_lost_lines and not self._has_left_lines()
         if self._line.is_empty and self._is_filled_in():
             self._line.lose()
         if self._unfinished.filled is not None or self.awaits_line():
             self._line.put_behind_text()
+
+    def set_bindings(self) -> None:
+        """Set the key bindings of the shell that reads. Macros of the session's shell count in those below too.
+
+        A new terminal begins with the usual ones.
+        """
+        prompt = self._stream.last_prompt if self._far_end.has_marks() else None
+        state = (None if prompt is None else prompt.keys, self._far_end.is_running())
+        if state != self._bound_keys:
+            self._bound_keys = state
+            bindings = read_bindings(state[0])
+            self._line.set_bindings(replace(bindings, is_vi=None) if state[1] and not bindings.is_vi else bindings)
+        if self._incarnation_raw != self._stream.incarnation_raw:
+            self._incarnation_raw = self._stream.incarnation_raw
+            self._line.reset_keys()
 
     def line_sent(self, *, to_shell: bool) -> None:
         """Note who gets the line that is about to be submitted: whether a shell that has read all input before it."""
@@ -96,21 +111,6 @@ class LineSynchronisation:
         unfinished = self._unfinished
         may_verify = is_recorded and not unfinished.owners and unfinished.entered_raw >= 0
         self._may_verify_prompt = may_verify and not self._far_end.has_marks()
-
-    def _set_bindings(self) -> None:
-        """Set the key bindings of the shell that reads. Macros of the session's shell count in those below too.
-
-        A new terminal begins with the usual ones.
-        """
-        prompt = self._stream.last_prompt if self._far_end.has_marks() else None
-        state = (None if prompt is None else prompt.keys, self._far_end.is_running())
-        if state != self._bound_keys:
-            self._bound_keys = state
-            bindings = read_bindings(state[0])
-            self._line.set_bindings(replace(bindings, is_vi=None) if state[1] and not bindings.is_vi else bindings)
-        if self._incarnation_raw != self._stream.incarnation_raw:
-            self._incarnation_raw = self._stream.incarnation_raw
-            self._line.reset_keys()
 
     def _forget_earlier_input(self, *, is_device: bool) -> None:
         """Clear the line after a verified prompt; forget lines before a shown prompt, and those whose command runs."""

@@ -248,6 +248,7 @@ async def test_key_that_bash_has_bound_is_judged_in_a_dash_that_runs_in_it(polic
     ("text", "keys"),
     [
         ("bindkey -s '^T' 'touch FORBIDDEN^M'", "\x14"),
+        ("bindkey -s q 'touch FORBIDDEN^M'", "q"),
         ("bindkey -v; bindkey -s -M vicmd K 'itouch FORBIDDEN^M'", "\x1bK"),
     ],
 )
