@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import translate
 from functools import cache, lru_cache
@@ -36,7 +36,7 @@ from typing import Any, Protocol
 from ptyctl.platforms import Platform
 from ptyctl.platforms.pattern import encode
 
-from .device_command import DeviceCommand, DeviceGrammar, Word
+from .device_command import DeviceCommand, DeviceGrammar, Reading, Word
 from .rules import (
     ANY_WORDS,
     ORIGIN_KEYS,
@@ -267,29 +267,10 @@ class Evaluator:
             return findings.verdict(request, form.text, settings.default)
         starts = sum(not command.is_filter for command in form.commands)
         findings.add_text((scopes.here if starts == 1 else scopes.anywhere).matching(form.text, any_case=True))
-        # The rules for the next command: one that a rule allows is not expected to change the mode. A filter does not.
-        strict_scope = allow_scope = strict_next = allow_next = scopes.here
+        _add_device_commands(findings, form.commands, name, scopes, known_only=known_only)
         for command in form.commands:
-            if not command.is_filter:
-                strict_scope, allow_scope = strict_next, allow_next
-            strict = [
-                pattern.rule
-                for reading in command.readings
-                for pattern in (scopes.anywhere if reading.other_mode else strict_scope).strict_commands.candidates(
-                    reading.words[0]
-                )
-                if (pattern.rule.negated or not reading.negated)
-                and pattern.may_match(reading.words)
-                and not (known_only and None in reading.words)
-                and not (name == UNKNOWN_PLATFORM and _is_of_shell(command, reading.words, pattern))
-            ]
-            scope = scopes.home if command.sure.other_mode else allow_scope
-            allow = _allowing_rule(command.sure.words, scope) or scope.allowing(command.text, any_case=True)
-            findings.add_command(strict, allow)
             if command.shell:
                 findings.add_verdict(self._in_shell(request, command.shell, settings, known_only=known_only))
-            if not command.is_filter:
-                strict_next, allow_next = scopes.anywhere, allow_scope if allow else scopes.anywhere
         if scopes.may_be_shell or any(command.shell is not None for command in form.commands[:-1]):
             # Text that is no shell command is no reason to ask.
             findings.add_verdict(self._in_shell(request, request.text, _RULES_ALONE, known_only=known_only))
@@ -504,6 +485,36 @@ class _Findings:
         strict = strictest(decision for decision, _ in decisions)
         reason = next((reason for decision, reason in decisions if decision is strict), "the text runs nothing")
         return Verdict(strict, tuple(dict.fromkeys((*self._rules, *self._other_rules))), reason, canonical, request.mode)
+
+
+def _add_device_commands(
+    findings: _Findings, commands: Sequence[DeviceCommand], name: str, scopes: _Scopes, *, known_only: bool
+) -> None:
+    """Add the rules that match the commands of a device, one after the other. `name`: of the platform."""
+    # The rules for the next command: one that a rule allows is not expected to change the mode. A filter does not.
+    strict_scope = allow_scope = strict_next = allow_next = scopes.here
+    for command in commands:
+        if not command.is_filter:
+            strict_scope, allow_scope = strict_next, allow_next
+        strict = [
+            rule
+            for reading in command.readings
+            if not (known_only and None in reading.words)
+            for rule in _strict_rules(command, reading, name, scopes.anywhere if reading.other_mode else strict_scope)
+        ]
+        scope = scopes.home if command.sure.other_mode else allow_scope
+        allow = _allowing_rule(command.sure.words, scope) or scope.allowing(command.text, any_case=True)
+        findings.add_command(strict, allow)
+        if not command.is_filter:
+            strict_next, allow_next = scopes.anywhere, allow_scope if allow else scopes.anywhere
+
+
+def _strict_rules(command: DeviceCommand, reading: Reading, name: str, scope: _Scope) -> Iterator[Rule]:
+    """Yield the rules that do not allow and match a reading of a device's command."""
+    for pattern in scope.strict_commands.candidates(reading.words[0]):
+        counts = (pattern.rule.negated or not reading.negated) and pattern.may_match(reading.words)
+        if counts and not (name == UNKNOWN_PLATFORM and _is_of_shell(command, reading.words, pattern)):
+            yield pattern.rule
 
 
 def _decides(rule: Rule) -> bool:

@@ -277,25 +277,15 @@ def starts_shell(words: tuple[Word, ...]) -> bool:
 
 
 def _of_runner(name: str, words: tuple[Word, ...]) -> Inner:
+    """The command follows the options of the program, and words such as a host or a file."""
     rest = list(words[1:])
     if name == "env" and (split := _split_text(rest)):
         return _script(split)._replace(unknown="env -S splits text into a command")
-    if (subcommands := _RUNNING_SUBCOMMANDS.get(name)) is not None:
-        while rest and rest[0] not in subcommands:
-            del rest[0]
-        del rest[:1]
-    if name not in _WITHOUT_OPTIONS:
-        try:
-            _skip_options(name, rest)
-            if name == "ssh" and rest:  # options may follow the host
-                behind = rest[1:]
-                _skip_options(name, behind)
-                rest[1:] = behind
-        except ValueError as error:
-            is_program = words[-1] is None or isinstance(words[-1], Expansion)
-            return Inner((None,) if is_program and not rest else (), unknown=str(error))
-    while name in ("env", "sudo", "doas") and rest and rest[0] is not None and "=" in rest[0]:
-        del rest[0]
+    try:
+        _skip_to_command(name, rest)
+    except ValueError as error:
+        is_program = words[-1] is None or isinstance(words[-1], Expansion)
+        return Inner((None,) if is_program and not rest else (), unknown=str(error))
     if name in _OPTIONAL_WORD:
         return Inner(tuple(rest), also=(tuple(rest[1:]),))
     del rest[: _WORDS_BEFORE_COMMAND.get(name, 0)]
@@ -303,16 +293,33 @@ def _of_runner(name: str, words: tuple[Word, ...]) -> Inner:
         return _script(tuple(rest))._replace(follows=False)
     if name == "flock" and rest[:1] in (["-c"], ["--command"]):
         return _script(tuple(rest[1:2]))
-    if name == "xargs" and rest:
-        places = [word[2:] or "{}" for word in words if word is not None and word[:2] in ("-I", "-i")]
-        places = list(
-            dict.fromkeys((*places, *(str(words[number + 1]) for number, word in enumerate(words[:-1]) if word == "-I")))
-        )
-        if len(places) > _MAX_PLACES:  # each word may have one
-            return Inner((None,))
-        rest = [None if word is not None and any(place in word for place in places) else word for word in rest]
-        rest.append(None)
-    return Inner(tuple(rest))
+    return _of_xargs(words, rest) if name == "xargs" and rest else Inner(tuple(rest))
+
+
+def _skip_to_command(name: str, rest: list[Word]) -> None:
+    """Remove subcommands, options and assignments from the front. Raises ValueError as `_skip_options`."""
+    if (subcommands := _RUNNING_SUBCOMMANDS.get(name)) is not None:
+        while rest and rest[0] not in subcommands:
+            del rest[0]
+        del rest[:1]
+    if name not in _WITHOUT_OPTIONS:
+        _skip_options(name, rest)
+    if name == "ssh" and rest:  # options may follow the host
+        after_host = rest[1:]
+        _skip_options(name, after_host)
+        rest[1:] = after_host
+    while name in ("env", "sudo", "doas") and rest and rest[0] is not None and "=" in rest[0]:
+        del rest[0]
+
+
+def _of_xargs(words: tuple[Word, ...], command: list[Word]) -> Inner:
+    """Return the command of xargs, whose input is unknown words: in place of a placeholder, and at the end."""
+    attached = [word[2:] or "{}" for word in words if word is not None and word[:2] in ("-I", "-i")]
+    places = dict.fromkeys((*attached, *(str(place) for option, place in pairwise(words) if option == "-I")))
+    if len(places) > _MAX_PLACES:  # each word may have one
+        return Inner((None,))
+    known = (None if word is not None and any(place in word for place in places) else word for word in command)
+    return Inner((*known, None))
 
 
 def _split_text(rest: list[Word]) -> tuple[Word, ...]:

@@ -459,29 +459,37 @@ class Authorization:
         pieces = list(model.feed(data))
         if self._reader.takes_password(data) and not any(piece.submits for piece in pieces[:-1]):
             return False
-        submitted = [piece for piece in pieces if piece.submits]
-        lines = [piece.line for piece in takewhile(lambda piece: piece.line is not None, submitted) if piece.line is not None]
-        if self._judges_keys(writer):
-            keys, follows = keys_after_last_line(pieces)
-            if (places_of_keys := self._places_of_keys(keys, follows=follows)) is not None:
-                text = keys.decode("utf-8", "surrogateescape")
-                self._enforce(self._judge(text, places_of_keys, writer), text, places_of_keys, writer, keys=True)
-        places = self._places.now()
+        self._judge_keys_now(pieces, writer)
+        self._judge_lines_now([piece.line for piece in pieces if piece.submits], writer)
+        return True
+
+    def _judge_keys_now(self, pieces: Sequence[Piece], writer: Writer) -> None:
+        """Judge what follows the last line of some input, as `_judge_keys` does. Raises Refusal."""
+        if not self._judges_keys(writer):
+            return
+        keys, follows = keys_after_last_line(pieces)
+        if (places := self._places_of_keys(keys, follows=follows)) is not None:
+            text = keys.decode("utf-8", "surrogateescape")
+            self._enforce(self._judge(text, places, writer), text, places, writer, keys=True)
+
+    def _judge_lines_now(self, submitted: Sequence[str | None], writer: Writer) -> None:
+        """Judge lines that follow each other, at once; an unknown one is None. Raises Refusal."""
+        known = [line for line in takewhile(lambda line: line is not None, submitted) if line is not None]
+        text, places = "\n".join(known), self._places.now()
+        judgement = self._judgement(places, writer)
         verdict = None
-        if lines:
-            judgement = self._judgement(places, writer)
-            verdict = judgement.verdict("\n".join(lines), places)
-            for line in lines:
+        if known:
+            verdict = judgement.verdict(text, places)
+            for line in known:
                 verdict = stricter(verdict, judgement.part(line, places))
             if self._may_be_left(places):
-                verdict = stricter(verdict, judgement.verdict("\n".join(lines), places[-1:]))
-        is_known = not any(piece.submits and piece.line is None for piece in pieces)
-        is_known = is_known and not (self._terminal.rewrites_input() or any(self._recalls(line, places) for line in lines))
+                verdict = stricter(verdict, judgement.verdict(text, places[-1:]))
+        is_known = len(known) == len(submitted)
+        is_known = is_known and not (self._terminal.rewrites_input() or any(self._recalls(line, places) for line in known))
         if not is_known:
-            verdict = stricter(verdict, self._judgement(places, writer).unknown(places))
+            verdict = stricter(verdict, judgement.unknown(places))
         if verdict is not None:
-            self._enforce(verdict, "\n".join(lines), places, writer, readable=is_known)
-        return True
+            self._enforce(verdict, text, places, writer, readable=is_known)
 
     async def admit(self, key: bytes, writer: Writer) -> None:
         """Judge the line that a key submits before the key is sent. Raises Refusal."""
@@ -489,9 +497,7 @@ class Authorization:
             await self._admit(key, writer)
 
     async def _admit(self, key: bytes, writer: Writer) -> None:
-        line = next((piece.line for piece in self._line.copy().feed(key) if piece.submits), None)
-        if line is None and key in (b"\r", b"\n") and self.asks_secret():
-            line = self._line.typed  # the screen does not show it
+        line = self._line_submitted_by(key)
         if line is None and (in_driver := self._line_in_driver(key)) is not None:
             await self._judge_lines([in_driver], writer)
             if self._line_in_driver(key) != in_driver:
@@ -501,16 +507,28 @@ class Authorization:
         if line is not None:
             await self._judge_lines([line], writer)
             return
+        places, readings, verdict, is_certain = await self._judge_readings(key, writer)
+        readable = is_certain and len(readings) == 1
+        self._enforce(verdict, readings[0] if readings else "", places, writer, readable=readable)
+        if readings and self._line.line is None:
+            self._note_readings(readings)
+
+    def _line_submitted_by(self, key: bytes) -> str | None:
+        """Return the line that a key submits; None if it is not known."""
+        line = next((piece.line for piece in self._line.copy().feed(key) if piece.submits), None)
+        if line is None and key in (b"\r", b"\n") and self.asks_secret():
+            return self._line.typed  # the screen does not show it
+        return line
+
+    async def _judge_readings(self, key: bytes, writer: Writer) -> tuple[Sequence[Place], list[str], Verdict, bool]:
+        """Judge the line that a key submits as the screen shows it.
+
+        Return where it goes, its readings, the verdict, and whether the readings are certain.
+        """
         verdict = None
         for _ in range(_JUDGEMENTS):
-            places: Sequence[Place] = self._places.now()
-            readings: list[str] = []
-            # line editors show a paste at its end, and zsh takes the lines of one that pauses for 1 s for typed ones
-            if not (self._line.is_pasting and BRACKETED_PASTE in self._stream.terminal_modes):
-                places, readings = await self._line_reader.read(key)
+            places, readings = await self._readings(key)
             raw, judgement = self._stream.raw_size, self._judgement(places, writer)
-            if self._reader.is_masked or (self._synchronisation.has_lost_lines and places[0].where == "prompt"):
-                readings = []
             texts = [self._with_continued(reading, places) for reading in readings]
             for text in texts:
                 judge = partial(judgement.verdict, text, places)
@@ -524,10 +542,17 @@ class Authorization:
         is_certain = is_same and not places[-1].is_ahead and not any(self._recalls(reading, places) for reading in readings)
         if verdict is None or not is_certain:
             verdict = stricter(verdict, self._judgement(places, writer).unknown(places))
-        readable = is_certain and len(readings) == 1
-        self._enforce(verdict, readings[0] if readings else "", places, writer, readable=readable)
-        if readings and self._line.line is None:
-            self._note_readings(readings)
+        return places, readings, verdict, is_certain
+
+    async def _readings(self, key: bytes) -> tuple[Sequence[Place], list[str]]:
+        """Return where the line that a key submits goes, and its readings: none if it is masked, or cannot be read."""
+        # line editors show a paste at its end, and zsh takes the lines of one that pauses for 1 s for typed ones
+        if self._line.is_pasting and BRACKETED_PASTE in self._stream.terminal_modes:
+            return self._places.now(), []
+        places, readings = await self._line_reader.read(key)
+        if self._reader.is_masked or (self._synchronisation.has_lost_lines and places[0].where == "prompt"):
+            return places, []
+        return places, readings
 
     def _line_in_driver(self, key: bytes) -> str | None:
         """Return the line that Enter submits to a read(2) in canonical mode, if the terminal driver certainly has it.
@@ -648,8 +673,7 @@ class Authorization:
             waits_for_editor = may_wait and len(lines) == 1 and places[-1].is_ahead and _is_strict(verdict)
             if waits_for_editor:
                 may_wait = False
-                of_editor = tuple(place._replace(is_ahead=False) for place in places)
-                waits_for_editor = not _is_strict(await self._verdict_on(lines, of_editor, judgement))
+                waits_for_editor = await self._may_be_sent_to_editor(lines, places, judgement)
                 if waits_for_editor and await self._next_reader() in ("keys", "prompt"):
                     await self._judge_lines(lines, writer, may_wait=False)
                     return
@@ -668,6 +692,11 @@ class Authorization:
         if recalls or self._terminal.rewrites_input():
             self._enforce(judgement.unknown(places), text, places, writer, readable=False)
         self._enforce(verdict, text, places, writer)
+
+    async def _may_be_sent_to_editor(self, lines: Sequence[str], places: Sequence[Place], judgement: Judgement) -> bool:
+        """Return whether lines may be sent once the line editor of the program that runs reads them."""
+        of_editor = tuple(place._replace(is_ahead=False) for place in places)
+        return not _is_strict(await self._verdict_on(lines, of_editor, judgement))
 
     async def _verdict_on(self, lines: Sequence[str], places: Sequence[Place], judgement: Judgement) -> Verdict:
         """Judge lines, also after the lines that they may continue: at a prompt, or in the shell below a program."""
