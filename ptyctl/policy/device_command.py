@@ -171,11 +171,11 @@ class DeviceGrammar:
                 readings.append(Reading((None,), other_mode=True))
                 break
             for prefix in self._prefixes:
-                behind = Reading(reading.words[len(prefix) :], other_mode=True)
-                if behind.words and behind not in readings and all(map(_may_be, reading.words, prefix)):
-                    readings.append(behind)
+                inner = Reading(reading.words[len(prefix) :], other_mode=True)
+                if inner.words and inner not in readings and all(map(_may_be, reading.words, prefix)):
+                    readings.append(inner)
                     if reading is sure and reading.words[0] == prefix[0]:
-                        sure = behind
+                        sure = inner
         shell = self._shell_text(words, readings, rest) if self._shells else None
         for reading in tuple(readings):
             if len(reading.words) > 1 and any(_may_be(reading.words[0], negation) for negation in self._rules.negations):

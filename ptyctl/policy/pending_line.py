@@ -364,7 +364,7 @@ class PendingLine:
         """Mark the line as unknown: something other than the input may have changed it."""
         self._is_known, self._is_lost, self._may_have_text = False, True, True
 
-    def put_behind_text(self) -> None:
+    def put_after_text(self) -> None:
         """Mark the line as unknown: the far end has put text in front of what is typed."""
         self._is_known = False
 

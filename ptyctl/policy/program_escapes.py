@@ -9,12 +9,12 @@ from collections.abc import Iterator
 PROGRAMS_WITH_ESCAPES = frozenset(
     "vim vi nvim view ex ed sqlite3 psql mysql mariadb gdb ftp lftp sftp tnftp telnet less more gnuplot".split()  # noqa: SIM905
 )
-#: Most `!` in a line that are examined, and characters that vim reads behind one as a movement: `!Gcmd`, `!ipcmd`.
+#: Most `!` in a line that are examined, and characters that vim reads after one as a movement: `!Gcmd`, `!ipcmd`.
 _MAX_MARKS, _MAX_MOVEMENT = 4, 3
 #: `shell` of gdb, `.shell` and `.system` of sqlite3, `system` of mysql, `:terminal` of vim, and their abbreviations.
 _ESCAPE_WORD = re.compile(r"[:\s]*(?:\.?s(?:h|he|hel|hell)|\.?sy(?:stem|ste|st|s)?|te(?:r|rm|rmi|rmin|rmina|rminal)?)\s+(.*)")
 #: A line of less that is sent to a command begins with `|` and a mark; gdb, sqlite3 (`.output`) and psql (`\\o`) send output to
-#: the command behind the last `|`.
+#: the command after the last `|`.
 _PIPE = re.compile(r"\s*(?:\||pipe\s|[.\\][a-z]+\s[^|]*\|)(.*)")
 
 

@@ -178,10 +178,10 @@ class Command:
     @property
     def if_unset(self) -> tuple[Word, ...] | None:
         """The words if unknown values at the beginning of paths are empty; None if there are none."""
-        if not any(_is_path_behind_unknown(word) for word in self.words):
+        if not any(_is_path_after_unknown(word) for word in self.words):
             return None
         return tuple(
-            word.unset if isinstance(word, Expansion) and _is_path_behind_unknown(word) else word for word in self.words
+            word.unset if isinstance(word, Expansion) and _is_path_after_unknown(word) else word for word in self.words
         )
 
     @cached_property
@@ -202,9 +202,9 @@ class Command:
             if word is None:
                 likely.update(dict.fromkeys(self.values))
             else:
-                behind = word.unset if word.strip("*") else ""
+                suffix = word.unset if word.strip("*") else ""
                 values: list[Word] = (
-                    [Glob(word)] if word.begins_known else [value and f"{value}{behind}" for value in self.values]
+                    [Glob(word)] if word.begins_known else [value and f"{value}{suffix}" for value in self.values]
                 )
                 if self.is_computed and word.unset and not word.begins_known:
                     values.append(f"/{word.unset.lstrip('/')}")
@@ -251,7 +251,7 @@ class Command:
         return list(dict.fromkeys(forms))
 
 
-def _is_path_behind_unknown(word: Word) -> bool:
+def _is_path_after_unknown(word: Word) -> bool:
     return isinstance(word, Expansion) and not word.begins_known and word.unset.startswith("/")
 
 

@@ -202,11 +202,11 @@ _SHELL_STARTERS = frozenset(
 )
 _SHELL_OPTIONS = {"sudo": ("si", "--shell", "--login"), "doas": ("s",), "systemd-run": ("S", "--shell")}
 _WITHOUT_SHELL = frozenset("-N -O -Q -W -G -V -f".split())  # noqa: SIM905
-#: The text of `-c` in the same word, behind options of `su` or `script` without an argument.
+#: The text of `-c` in the same word, after options of `su` or `script` without an argument.
 _ATTACHED_COMMAND = re.compile(r"-[aefqrlmpP]*c(.+)", re.DOTALL)
 #: The option of a completion with a list of words, and its attached text.
 _WORD_LIST = re.compile(r"-[a-z]*W(.*)", re.DOTALL)
-#: What a key runs or types in bash, behind its name.
+#: What a key runs or types in bash, after its name.
 _KEY_TEXT = re.compile(r"""\s*"(?:\\.|[^"\\])*"\s*:?\s*["']?(.*?)["']?\s*\Z""", re.DOTALL)
 _TYPED_ENTER = re.compile(r"\\C-[mj]|\\[rn]|\^[MJ]", re.IGNORECASE)
 #: Maximum number of placeholders of `xargs -I` that are examined; only the last one is in effect.
@@ -232,10 +232,10 @@ def inner_command(words: tuple[Word, ...]) -> Inner:
         return _of_completion(words)
     if name in ("apt", "apt-get", "apt-cache", "aptitude"):
         return _of_apt(words)
-    if name == "git" and (behind := _behind_git_runner(words)):
-        return Inner(behind, follows=False)
-    if name == "ip" and (behind := _behind_ip_exec(words)):
-        return Inner(behind)
+    if name == "git" and (command := _after_git_runner(words)):
+        return Inner(command, follows=False)
+    if name == "ip" and (command := _after_ip_exec(words)):
+        return Inner(command)
     if name == "git" and "config" in words:
         return _of_git_config(words)
     if name == "gdb" and "--args" in words:
@@ -392,8 +392,8 @@ def _names_start_file(words: tuple[Word, ...]) -> bool:
     return False
 
 
-def _behind_git_runner(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Return the command behind `git bisect run` and `git submodule foreach`."""
+def _after_git_runner(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Return the command after `git bisect run` and `git submodule foreach`."""
     ends = [place for place, pair in enumerate(pairwise(words)) if pair in (("bisect", "run"), ("submodule", "foreach"))]
     rest = list(words[ends[0] + 2 :]) if ends else []
     while rest and rest[0] is not None and rest[0].startswith("-"):
@@ -401,8 +401,8 @@ def _behind_git_runner(words: tuple[Word, ...]) -> tuple[Word, ...]:
     return ("eval", *rest) if rest else ()
 
 
-def _behind_ip_exec(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Return the command behind `ip netns exec NAME` and `ip vrf exec NAME`."""
+def _after_ip_exec(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Return the command after `ip netns exec NAME` and `ip vrf exec NAME`."""
     ends = [place for place, word in enumerate(words) if word == "exec" and words[place - 1] in ("netns", "net", "vrf")]
     return words[ends[0] + 2 :] if ends else ()
 

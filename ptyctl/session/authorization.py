@@ -118,11 +118,11 @@ class Authorization:
         self._on_refused = on_refused
         self._policy: PolicyDecisionPoint | None = None
         self._approvals: Approvals | None = None
-        #: Where the output of the terminal began in which something was typed last.
+        #: The raw offset at which the output of the terminal began that got the last input; -1 without input.
         self._used_raw = -1
         #: Where long commands would go, and the policy's verdicts on them there, which were found in the thread.
         self._ahead: dict[tuple[str, Owner], tuple[Sequence[Place], object, Verdict]] = {}
-        #: Whether keys are judged, and for which policy, platform and caller: it is asked at each key.
+        #: Whether keys are judged, and for which policy, platform and caller. Kept, because each key needs it.
         self._keys_judged: tuple[object, bool] = (None, False)
         #: Whether the lines before the pending one may have a secret.
         self._has_secret = False
@@ -259,7 +259,7 @@ class Authorization:
         if approval.state == "approved":
             held = approval.held
             places = self._places.of_run() if held.block_id is not None else self._places.now()
-            if not held.keys and (not self._unfinished.empty or self._places.shows_text_behind_prompt()):
+            if not held.keys and (not self._unfinished.empty or self._places.shows_text_after_prompt()):
                 approval.set_stale("text was typed into the line meanwhile")
             self._note_line_for(places, is_single="\n" not in approval.text)
             if held.binding != self._bound(held.text, places):
@@ -390,7 +390,7 @@ class Authorization:
         return Split(size, lines, 0)
 
     def line_replaced(self) -> None:
-        """Clear the pending line: the command of a run is typed at an empty prompt. Other text may precede what follows."""
+        """Clear the pending line: the command of a run is typed at an empty prompt."""
         self._used_raw = self._stream.incarnation_raw
         self._synchronisation.line_replaced()
         self._reader.line_replaced()
@@ -464,7 +464,7 @@ class Authorization:
         return True
 
     def _judge_keys_now(self, pieces: Sequence[Piece], writer: Writer) -> None:
-        """Judge what follows the last line of some input, as `_judge_keys` does. Raises Refusal."""
+        """Judge the text after the last line of some input, as `_judge_keys` does. Raises Refusal."""
         if not self._judges_keys(writer):
             return
         keys, follows = keys_after_last_line(pieces)
@@ -566,7 +566,7 @@ class Authorization:
         return self._line.typed if is_certain else None
 
     def _note_readings(self, readings: Sequence[str]) -> None:
-        """Note what the next lines may continue: the reading if there is one, or else typed text, which has one meaning."""
+        """Note what the next lines may continue: the only reading, or the typed text if there are several readings."""
         filled, typed = self._unfinished.filled, self._line.typed_text
         if len(readings) == 1 or typed is None:
             self._line.read(readings[0])
@@ -610,7 +610,7 @@ class Authorization:
         return self._keys_judged[1]
 
     async def _judge_keys(self, data: bytes, writer: Writer) -> None:
-        """Judge what follows the last line of some input: a program may read it key by key. Raises Refusal."""
+        """Judge the text after the last line of some input: a program may read it key by key. Raises Refusal."""
         if not self._judges_keys(writer):
             return
         keys, follows = keys_after_last_line([piece async for piece in self._pieces_of(data)])

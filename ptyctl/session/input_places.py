@@ -76,7 +76,7 @@ class InputPlaces:
             self._shown_at = raw, (None, "") if shown is None else (shown.mode, shown.prompt)
         return self._shown_at[1]
 
-    def shows_text_behind_prompt(self) -> bool:
+    def shows_text_after_prompt(self) -> bool:
         """Return whether text follows the prompt of a device."""
         if not self._far_end.is_device():
             return False

@@ -58,7 +58,7 @@ class LineSynchronisation:
         if self._line.is_empty and self._is_filled_in():
             self._line.lose()
         if self._unfinished.filled is not None or self.awaits_line():
-            self._line.put_behind_text()
+            self._line.put_after_text()
 
     def set_bindings(self) -> None:
         """Set the key bindings of the shell that reads. Macros of the session's shell count in those below too.
@@ -90,15 +90,15 @@ class LineSynchronisation:
         self._fills_next_line = fills_next_line(text)
 
     def line_replaced(self) -> None:
-        """Clear the line: the command of a run is typed at an empty prompt. Other text may precede what follows."""
+        """Clear the line: the command of a run is typed at an empty prompt. Other text may precede the next line."""
         if self._fills_next_line:
             self.synchronise()  # it would clear the line later
         self._line.clear()
         if self._fills_next_line:
-            self._line.put_behind_text()
+            self._line.put_after_text()
 
     def restored_line_is_known(self, text: bytes | None) -> bool:
-        """Note the lines of an earlier process; return whether the pending line, of which `text` was typed, is known."""
+        """Note the lines of an earlier process; return whether the pending line is known. `text`: what was typed of it."""
         unfinished = self._unfinished
         self._has_lost_lines = unfinished.entered_raw >= 0 and not self._at_new_prompt()
         return not self._has_lost_lines and (unfinished.empty or (text is not None and self._far_end.has_marks()))
@@ -113,7 +113,7 @@ class LineSynchronisation:
         self._may_verify_prompt = may_verify and not self._far_end.has_marks()
 
     def _forget_earlier_input(self, *, is_device: bool) -> None:
-        """Clear the line after a verified prompt; forget lines before a shown prompt, and those whose command runs."""
+        """Clear the line after a verified prompt; forget earlier lines after a shown prompt, or while their command runs."""
         line = self._line
         if self._unfinished.cleared != self._cleared:
             self._cleared, self._has_lost_lines = self._unfinished.cleared, False

@@ -386,7 +386,7 @@ def test_escape_after_a_command_of_vi_may_submit_it_in_an_editor(keys: bytes, ex
     assert all(piece.data != b"\x1b" for piece in at_prompt.feed(keys) if piece.submits)
 
 
-@pytest.mark.parametrize("change", [PendingLine.put_behind_text, PendingLine.lose])
+@pytest.mark.parametrize("change", [PendingLine.put_after_text, PendingLine.lose])
 def test_incomplete_line_after_text_that_the_shell_may_have_put_there_is_open(change: Callable[[PendingLine], None]) -> None:
     model = PendingLine()
     list(model.feed(b"touch \\"))
@@ -397,7 +397,7 @@ def test_incomplete_line_after_text_that_the_shell_may_have_put_there_is_open(ch
 
 def test_line_that_was_read_from_the_screen_is_continued_once() -> None:
     model = PendingLine()
-    model.put_behind_text()
+    model.put_after_text()
     list(model.feed(b"a '"))
     model.read("echo a '")
     list(model.feed(ENTER))
