@@ -21,7 +21,7 @@ def test_corpus_has_lines_for_every_platform() -> None:
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: f"{group['platform']}-{group['mode']}")
-def test_corpus_lines_get_their_verdicts(group: dict[str, Any]) -> None:
+def test_line_of_the_corpus_gets_its_verdict(group: dict[str, Any]) -> None:
     platform, mode = group["platform"], group["mode"]
     found = []
     for text, *_ in group["lines"]:

@@ -51,7 +51,9 @@ def words(platform: str, text: str) -> list[tuple[str | None, ...]]:
         ("vyos", "show $(reboot)", [("show", None), ("reboot",)]),
     ],
 )  # fmt: skip
-def test_words_of_a_text(platform: str, text: str, expected: list[tuple[str | None, ...]]) -> None:
+def test_text_of_a_device_is_split_into_words_of_commands(
+    platform: str, text: str, expected: list[tuple[str | None, ...]]
+) -> None:
     assert words(platform, text) == expected
 
 
@@ -68,7 +70,9 @@ def test_words_of_a_text(platform: str, text: str, expected: list[tuple[str | No
         ("cisco_ios", "don't x", [(None, "x"), ("x",), ("x",)]),
     ],
 )
-def test_readings_of_a_command(platform: str, text: str, expected: list[tuple[str | None, ...]]) -> None:
+def test_command_after_a_prefix_or_negation_has_a_reading_without_it(
+    platform: str, text: str, expected: list[tuple[str | None, ...]]
+) -> None:
     (command,) = GRAMMARS[platform].read(text).commands
     assert [reading.words for reading in command.readings][: len(expected)] == expected
 
@@ -85,13 +89,13 @@ def test_readings_of_a_command(platform: str, text: str, expected: list[tuple[st
         ("cisco_xr", "router bgp 1", None),
     ],
 )
-def test_text_that_a_shell_runs(platform: str, text: str, shell: str | None) -> None:
+def test_command_that_opens_a_shell_yields_its_text(platform: str, text: str, shell: str | None) -> None:
     found = [command.shell for command in GRAMMARS[platform].read(text).commands if command.shell is not None]
     assert found == ([] if shell is None else [shell])
 
 
 @given(st.text(), st.sampled_from(sorted(GRAMMARS)))
-def test_any_text_is_read(text: str, platform: str) -> None:
+def test_any_text_of_a_device_is_read_or_opaque(text: str, platform: str) -> None:
     form = GRAMMARS[platform].read(text)
     assert isinstance(form, DeviceText)
     assert all(command.readings and command.readings[0].words for command in form.commands)

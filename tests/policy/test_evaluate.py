@@ -29,7 +29,7 @@ def decision(text: str, rules: str, platform: str = "cisco_ios", mode: str | Non
     return str(judge(text, rules, platform, mode, **fields).decision)
 
 
-def test_decisions_are_ordered() -> None:
+def test_strictest_returns_the_strictest_decision_or_allow() -> None:
     assert [strictest([each, Decision.WARN]) for each in Decision] == ["warn", "warn", "ask", "deny"]
     assert strictest([]) is Decision.ALLOW
 
@@ -95,7 +95,7 @@ def test_default_counts_for_each_command_of_a_text() -> None:
         ('command = ["write", "erase"]', 'show \\erase', "allow"),
     ],
 )  # fmt: skip
-def test_rule_that_asks_matches(fields: str, text: str, expected: str) -> None:
+def test_rule_that_asks_matches_abbreviations_negations_and_unknown_words(fields: str, text: str, expected: str) -> None:
     assert decision(text, policy(f"a ask: {fields}"), mode="config") == expected
 
 
@@ -128,7 +128,7 @@ def test_rule_that_allows_needs_words_that_mean_nothing_else(text: str, expected
     assert decision(text, rules) == expected
 
 
-def test_mode_of_a_rule() -> None:
+def test_rule_with_a_mode_matches_an_unknown_mode_unless_it_allows() -> None:
     strict = policy('a ask: command = ["x"]\nwhen = { mode = "config" }')
     found = {mode: decision("x", strict, mode=mode) for mode in ("config", "privileged", None)}
     assert found == {"config": "ask", "privileged": "allow", None: "ask"}
@@ -145,7 +145,7 @@ def test_mode_after_the_first_command_is_not_known() -> None:
     assert decision("a\nx", policy("a ask: regex = 'x'\nwhen = { mode = 'config' }")) == "ask"
 
 
-def test_other_keys_of_a_rule() -> None:
+def test_rule_matches_only_if_all_keys_of_when_match() -> None:
     rules = policy('a ask: command = ["x"]\nwhen = { device = "core-*", kind = ["agent"], principal = "*/mcp", task = "n*" }')
     known = {"device": "core-1", "kind": "agent", "principal": "bob/mcp", "task": "n1"}
     assert decision("x", rules, **known) == "ask"
@@ -203,7 +203,7 @@ def test_text_that_a_shell_cannot_parse_gets_the_decision_for_it() -> None:
     assert decision("echo 'x", policy(unparsed="deny"), "generic", "cli") == "allow"
 
 
-def test_words_of_a_command_in_several_lines() -> None:
+def test_rule_matches_its_last_words_alone_where_a_device_has_contexts() -> None:
     rules = policy('a ask: command = ["system", "reboot"]')
     found = [decision(text, rules, "mikrotik_routeros", "cli") for text in ("/system reboot", "reboot", "system", "reb")]
     assert found == ["ask", "ask", "allow", "ask"]
@@ -292,7 +292,7 @@ def test_part_of_a_text_is_judged_by_rules_alone(line: str, expected: str) -> No
     assert preset("guarded").evaluator.verdict_by_rules(request).decision == expected
 
 
-def test_continued_text_is_judged_as_a_whole() -> None:
+def test_command_of_several_lines_is_judged_as_a_whole() -> None:
     evaluator = preset("guarded").evaluator
     texts = ["for f in a; do\nreboot\ndone", "bash <<EOF\nreboot\nEOF", 'echo "\n"; reboot', "rm -rf \\\n/"]
     assert {str(evaluator.verdict(DecisionRequest(text, "linux", mode="user")).decision) for text in texts} == {"ask"}
@@ -300,7 +300,7 @@ def test_continued_text_is_judged_as_a_whole() -> None:
     assert evaluator.verdict(DecisionRequest(harmless, "linux", mode="user")).decision is Decision.ALLOW
 
 
-def test_rules_alone_give_no_default() -> None:
+def test_verdict_by_rules_has_no_default_and_no_decision_for_unreadable_text() -> None:
     rules = policy('a ask: command = ["reload"]', 'b warn: regex = "x"', default="deny", unreadable="deny", programs="deny")
     evaluator = load_text(rules).evaluator
     for text, where, expected in [

@@ -49,7 +49,7 @@ def test_pieces_joined_are_the_input(data: bytes) -> None:
 
 
 @given(key_sequences)
-def test_each_line_end_is_judged_alone(data: bytes) -> None:
+def test_each_line_end_is_a_piece_of_one_byte_that_submits(data: bytes) -> None:
     for piece in pieces_of(data):
         assert piece.submits or not set(piece.data) & set(b"\r\n")
         assert not piece.submits or len(piece.data) == 1
@@ -212,7 +212,7 @@ def test_line_after_another_command_is_known(command: str) -> None:
     assert lines(command.encode() + b"\rreload\r") == [command, "reload"]
 
 
-def test_new_terminal_has_the_usual_keys() -> None:
+def test_keys_after_reset_have_their_usual_effect() -> None:
     model = PendingLine()
     list(model.feed(b"stty kill x\r"))
     model.reset_keys()

@@ -32,7 +32,7 @@ def decisions(policy: str, platform: str, kind: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_preset_examples_hold(name: str) -> None:
+def test_examples_of_a_preset_match_or_pass_its_rules(name: str) -> None:
     number, failing = run_examples(name, read=no_file, platforms=PLATFORMS, read_shell=canonical_shell)
     assert failing == []
     assert (number > 0) is (name != "off")
@@ -51,7 +51,7 @@ def test_preset_rules_have_examples_of_both_kinds(name: str) -> None:
         ("readonly", PolicySettings(Decision.DENY, Decision.DENY, Decision.ASK, Decision.DENY)),
     ],
 )
-def test_preset_settings(name: str, settings: PolicySettings) -> None:
+def test_preset_has_its_documented_settings(name: str, settings: PolicySettings) -> None:
     assert preset(name).settings == settings
 
 

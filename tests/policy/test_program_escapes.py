@@ -38,7 +38,7 @@ from ptyctl.policy.program_escapes import shell_escapes
         "\\o | rm x",
     ],
 )
-def test_command_behind_an_escape_of_a_program_is_yielded(line: str) -> None:
+def test_command_after_an_escape_of_a_program_is_yielded(line: str) -> None:
     assert "rm x" in [command.strip() for command in shell_escapes(line)]
 
 

@@ -122,12 +122,12 @@ def test_values_that_are_nested_too_deeply_may_run_anything(command: str, nested
 
 
 @given(st.text(max_size=60))
-def test_any_text_has_a_form(text: str) -> None:
+def test_any_text_has_a_canonical_form(text: str) -> None:
     canonical_shell(text)
 
 
 @given(st.text(alphabet="rm /-f'\"\\$(){}`;|&<>#!*?[]=\n\t ", max_size=40))
-def test_text_of_special_characters_has_a_form(text: str) -> None:
+def test_text_of_special_characters_has_a_canonical_form(text: str) -> None:
     canonical_shell(text)
 
 
@@ -186,12 +186,12 @@ def test_redirection_into_a_file_is_a_command() -> None:
         (None, "anything", True),
     ],
 )
-def test_word_could_be_a_pattern(word: str | None, pattern: str, expected: bool) -> None:
+def test_could_be_compares_known_unknown_and_glob_words_with_a_pattern(word: str | None, pattern: str, expected: bool) -> None:
     assert could_be(word, pattern) is expected
 
 
 @given(st.text(alphabet="ab*?", max_size=8), st.text(alphabet="ab", max_size=8))
-def test_glob_could_be_each_text_that_it_matches(pattern: str, text: str) -> None:
+def test_could_be_is_true_for_each_text_that_a_glob_matches(pattern: str, text: str) -> None:
     assert could_be(Glob(pattern), text) == fnmatchcase(text, pattern) == could_be(text, pattern)
 
 
