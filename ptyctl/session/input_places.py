@@ -43,8 +43,7 @@ class InputPlaces:
             is_shell = program is not None and shell_dialect(program[1]) is not None
             # a fork of a shell shows no prompt: a subshell, or a program that is about to start
             at_prompt = program is None or (is_shell and self._terminal.foreground_has_executed())
-        is_ahead = not self._terminal.takes_keys()
-        return (prompt,) if at_prompt else self.in_program(prompt._replace(is_ahead=is_ahead))
+        return (prompt,) if at_prompt else self.in_program(prompt._replace(is_ahead=not self._terminal.takes_keys()))
 
     def of_run(self) -> tuple[Place, ...]:
         """Return where the command of a run goes: to the prompt, or to that of a program (a REPL) in the foreground."""

@@ -652,7 +652,9 @@ class _Inspection:
                 await self.time_slice.yield_if_over()
             if self.cuts != self.gate.cuts:
                 self.cuts, self.judged = self.gate.cuts, 0
-            end = len(out.data) if self.gate.is_secret(self.writer) else out.sent + _INSPECTED_BYTES
+            end = out.sent + _INSPECTED_BYTES
+            if end < len(out.data) and self.gate.is_secret(self.writer):
+                end = len(out.data)
             rest = out.data[out.sent : end]
             split = self.inspector.split(rest, self.judged)
             if not await self._send(rest[: split.size], out, fence):
