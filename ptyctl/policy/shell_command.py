@@ -57,6 +57,8 @@ _TEXT_BODY = re.compile(
 _UNREAD_DELIMITER = re.compile(r"<<-?[ \t]*[^\s;&|<>()]*[^\x00-\x7f]")
 #: Canonical forms that are kept, and the longest text of one, in characters: one text is judged in several places and modes.
 _FORMS, _KEPT_TEXT = 256, 1000
+#: The same for fragments.
+_FRAGMENTS, _KEPT_FRAGMENT = 1024, 200
 #: What begins a substitution, in text that the parser does not read as one.
 _SUBSTITUTION = re.compile(r"(?<!\\)(?:\$\(|`)")
 _SUBSTITUTED = re.compile(r"[$<>]\(|`")
@@ -367,13 +369,30 @@ def _read_fragments(text: str, parts_of_text: Iterable[str], unparsed: str, *, i
     budget, opaque = Budget(text, _FRAGMENTS_STEPS), False
     try:
         for fragment in fragments:
-            walk = _Walk(budget)
-            walk.read(fragment, 0)
-            commands.update((command, None) for command in walk.commands if command.is_known)
+            commands.update(dict.fromkeys(_read_fragment(fragment, budget)))
     except TooComplexError:
         opaque = True
     lines = (*(command.text for command in commands), text[:MAX_TEXT])
     return ShellText(tuple(commands), "\n".join(lines), unparsed, opaque)
+
+
+#: Known commands of fragments, and the steps that reading them takes. A text that is typed line by line repeats its fragments.
+_kept_fragments: dict[str, tuple[tuple[Command, ...], int]] = {}
+
+
+def _read_fragment(fragment: str, budget: Budget) -> tuple[Command, ...]:
+    """Return the commands of a fragment whose words are known. Kept ones count in the budget as if they were read again."""
+    if (kept := _kept_fragments.get(fragment)) is not None:
+        budget.spend(kept[1])
+        return kept[0]
+    begin, walk = budget.left, _Walk(budget)
+    walk.read(fragment, 0)
+    commands = tuple(command for command in walk.commands if command.is_known)
+    if len(fragment) <= _KEPT_FRAGMENT:
+        if len(_kept_fragments) >= _FRAGMENTS:
+            _kept_fragments.clear()
+        _kept_fragments[fragment] = commands, begin - budget.left
+    return commands
 
 
 @dataclass

@@ -42,6 +42,11 @@ class Budget:
         self._left = min(_MIN_STEPS + _STEPS_PER_CHARACTER * len(text), largest)
 
     @property
+    def left(self) -> int:
+        """The number of steps that are left."""
+        return self._left
+
+    @property
     def is_spent(self) -> bool:
         """Whether nothing is left."""
         return self._left <= 0

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tree_sitter import Node
 
 from ptyctl.policy import shell_command
 from ptyctl.policy.rules import Match
 from ptyctl.policy.shell_command import MAX_TEXT, ShellText, canonical_shell, expands_history
+from ptyctl.policy.shell_syntax import Budget, parse_shell
 from ptyctl.policy.shell_words import Glob, could_be
 from tests.cost import assert_linear
 
@@ -99,6 +101,29 @@ def test_text_that_is_too_complex_is_unparsed_and_its_known_commands_are_found(d
 
 def test_text_whose_parts_are_too_complex_may_be_anything() -> None:
     assert canonical_shell("\n".join(f"{number} " + "]=[~+<" * 300 for number in range(200))).opaque
+
+
+def test_part_of_an_incomplete_text_is_parsed_once_while_lines_are_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+
+    def parse(text: str, budget: Budget) -> Node:
+        parsed.append(text)
+        return parse_shell(text, budget)
+
+    monkeypatch.setattr(shell_command, "parse_shell", parse)
+    lines = ["while true; do", "sleep 123; date +%s", "uptime"]
+    for end in range(1, len(lines) + 1):
+        assert canonical_shell("\n".join(lines[:end])).unparsed
+    assert parsed.count("sleep 123") == 1
+
+
+def test_text_whose_parts_were_read_before_is_as_complex_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shell_command, "_FRAGMENTS_STEPS", 10_000)
+    text = "\n".join(f"{number} " + "x " * 90 for number in range(30))
+    form = canonical_shell(text)
+    assert form.opaque
+    assert 0 < len(form.commands) < 30
+    assert canonical_shell(text) == form
 
 
 def test_long_quoted_text_with_substitutions_is_not_too_complex() -> None:
