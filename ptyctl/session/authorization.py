@@ -560,7 +560,7 @@ class Authorization:
         The mode of vi and other keys of the shell's line editor have no effect on it. If the read ends before it gets the
         line, the line editor gets the text and Enter: a macro of that key must not be known.
         """
-        if key not in (b"\r", b"\n") or self._has_lost_lines or self._terminal.rewrites_input():
+        if key not in (b"\r", b"\n") or self._synchronisation.has_lost_lines or self._terminal.rewrites_input():
             return None
         is_certain = self._line.is_readable_at(key) and self._reader.driver_has_line()
         return self._line.typed if is_certain else None
