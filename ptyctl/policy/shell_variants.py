@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 
 _CONTINUATION = re.compile(r"\\\n")
+#: Comments after a continued line: fish skips them, and continues the line after them.
+_COMMENTS_WITHIN = re.compile(r"\\\n(?:[ \t]*#[^\n]*\n)+")
 #: What may have the backslash of a continued line in it, so that it continues nothing: an escape, quotes, a comment, the body
 #: of a here-document.
 _MAY_KEEP_BACKSLASH = re.compile(r"\\\\\n|['#]|<<")
@@ -57,6 +59,8 @@ def variants(text: str) -> Iterator[str]:
     yield joined
     if joined != text and _may_keep_backslash(text):
         yield text  # the parser joins words on either side of a continuation only
+    if _COMMENTS_WITHIN.search(text):
+        yield _CONTINUATION.sub("", _COMMENTS_WITHIN.sub("", text))
     if _COPROCESS.search(joined):
         yield _COPROCESS.sub("", joined)
     if "\\`" in joined:  # the parser takes backquotes within others for text
