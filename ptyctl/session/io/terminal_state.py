@@ -203,10 +203,11 @@ class TerminalState:
     def waits_at_prompt(self) -> bool | None:
         """Return whether the shell in the foreground waits for input at its prompt; False if it reads in a command.
 
-        None if that is unknown: it does not wait, was not seen at its prompt, or has executed another program.
+        None if that is unknown: it does not wait, was not seen at its prompt, has executed another program, or the prompt or
+        question that it shows has yet to be received.
         """
         now, at_prompt = self._wait_point(), self._prompt_wait
-        if now is None or at_prompt is None or not now.is_of_same_program(at_prompt):
+        if now is None or at_prompt is None or not now.is_of_same_program(at_prompt) or self.has_unread_output():
             return None
         return now == at_prompt
 
