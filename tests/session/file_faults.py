@@ -139,7 +139,7 @@ class CrashPoints(Generic[T]):
         self._folder = folder
         self._copies = copies
         self._record = record
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def perform(self, name: str, operation: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """Copy the folder, and perform the operation. Threads wait for each other."""
@@ -153,7 +153,8 @@ class CrashPoints(Generic[T]):
             return written + operation(file, bytes(data[written:]))
 
     def add(self, name: str) -> None:
-        """Copy the folder as it is now."""
-        copy = self._copies / str(len(self.points))
-        shutil.copytree(self._folder, copy, ignore=shutil.ignore_patterns(*_IGNORED))
-        self.points.append(CrashPoint(name, copy, self._record()))
+        """Copy the folder as it is now, after the operation of another thread."""
+        with self._lock:
+            copy = self._copies / str(len(self.points))
+            shutil.copytree(self._folder, copy, ignore=shutil.ignore_patterns(*_IGNORED))
+            self.points.append(CrashPoint(name, copy, self._record()))
