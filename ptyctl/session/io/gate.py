@@ -434,10 +434,7 @@ class Gate:
                     await self._wait_for_line(writer)
                 out = _Outgoing(piece.data + self._channel().enter * piece.enters)
                 try:
-                    if inspection is not None:
-                        await inspection.send(out, fence)
-                    else:
-                        await self._send(out, writer, fence, cuts if writer.command or writer.judged else None)
+                    inspection = await self._send_piece(out, writer, fence, cuts, inspection, time_slice)
                 except _Cut:
                     raise self._with_bytes_written(_cut(), written + min(out.sent, len(piece.data)), writer) from None
                 except PtyctlError as error:
@@ -454,6 +451,33 @@ class Gate:
         finally:
             self._order.release()
         return written
+
+    async def _send_piece(
+        self,
+        out: _Outgoing,
+        writer: Writer,
+        fence: int | None,
+        cuts: int,
+        inspection: _Inspection | None,
+        time_slice: TimeSlice,
+    ) -> _Inspection | None:
+        """Send a piece; return the inspection of the next ones. Input that submits nothing is inspected only once it is cut.
+
+        Raises:
+            _Cut: other input has interrupted a command, or a text that was judged for the line as it was.
+            Refusal, PtyctlError: as `_Inspection.send`.
+        """
+        if inspection is None:
+            checks_cuts = writer.command or writer.judged or (self._inspector is not None and not writer.system)
+            try:
+                await self._send(out, writer, fence, cuts if checks_cuts else None)
+            except _Cut:
+                if writer.command or writer.judged or self._inspector is None:
+                    raise
+                inspection = _Inspection(self, self._inspector, writer, time_slice, self._cuts, 0)
+        if inspection is not None:
+            await inspection.send(out, fence)
+        return inspection
 
     async def _begin_inspection(self, writer: Writer, data: Callable[[], bytes], time_slice: TimeSlice) -> _Inspection | None:
         """Judge a write before it is sent. Return an inspection if lines must be judged while it is sent. Raises Refusal."""

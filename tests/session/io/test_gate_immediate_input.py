@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.memory_channel import MemoryChannel
+from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.core.lease import Leases
-from ptyctl.session.io.gate import SYSTEM, Gate, Inspector, Writer
+from ptyctl.session.io.gate import SYSTEM, Gate, Inspector, Refusal, Split, Writer
 from ptyctl.session.io.signal import Signal
 from tests.cost import assert_linear
 from transports.receiver import QueueReceiver
@@ -43,6 +45,54 @@ async def test_password_on_slow_channel_is_not_sent_on_once_no_program_reads_it(
     channel.unblock()
     await gate.type("next", SYSTEM)
     assert bytes(channel.written) == b"secnext"
+
+
+async def test_key_that_submits_a_line_after_other_input_is_judged() -> None:
+    """The write has no such key when it begins: `v` submits the line only after the Escape of another task, in vi mode."""
+    channel = MemoryChannel()
+    await channel.open(QueueReceiver())
+    gate = Gate(Leases(), lambda: channel, Signal(), console=False, paced=False)
+    gate.inspect_with(cast(Inspector, ViMode()))
+    channel.capacity = 1
+    write = asyncio.create_task(gate.type("xyv", Writer("first")))
+    await asyncio.sleep(0)
+    assert bytes(channel.written) == b"x"
+    channel.capacity = 2
+    gate.type_now("\x1b", Writer("second"))
+    channel.unblock()
+    with pytest.raises(PtyctlError, match="judged"):
+        await write
+    assert bytes(channel.written) == b"x\x1by"
+
+
+class ViMode:
+    """Judges `v` in the command mode of vi, and refuses it."""
+
+    escaped = False
+
+    def awaits_prompt(self) -> bool:
+        return False
+
+    def asks_secret(self) -> bool:
+        return False
+
+    def is_judged(self, data: bytes, writer: Writer) -> bool:
+        return False
+
+    def review_now(self, data: bytes, writer: Writer) -> bool:
+        return True
+
+    def sending(self, data: bytes) -> None: ...
+
+    def typed(self, data: bytes, *, secret: bool = False) -> None:
+        self.escaped = self.escaped or b"\x1b" in data
+
+    def split(self, data: bytes, judged: int) -> Split:
+        key = data.find(b"v") if self.escaped else -1
+        return Split(len(data), 0, 0) if key < 0 else Split(key, 0, 1)
+
+    async def admit(self, key: bytes, writer: Writer) -> None:
+        raise Refusal(PtyctlError(ErrorCode.POLICY_DENIED, "judged"), b"")
 
 
 class PasswordChannel(MemoryChannel):
