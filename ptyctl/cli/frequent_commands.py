@@ -7,6 +7,7 @@ application in `app.py`, whose commands call the same functions.
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import time
@@ -139,8 +140,8 @@ def _exec(name: str, command: str, timeout_s: float | None, task_id: str, as_jso
     if reply["output_truncated"]:
         complete = f"ptyctl blocks {name} --output {reply['block_id']}"
         print_message(f"{reply['omitted_bytes']} bytes are omitted in the middle; complete output: {complete}")
-    if _is_unfinished(reply):
-        print_message(_unfinished_message(reply))
+    if _is_unfinished(reply) or reply["done_reason"] == "question":
+        print_message(_unfinished_message(reply, name))
         return EXEC_OFFSET + EXIT_TIMED_OUT
     exit_code: int | None = reply.get("exit_code")
     if exit_code is not None:
@@ -148,9 +149,11 @@ def _exec(name: str, command: str, timeout_s: float | None, task_id: str, as_jso
     return EXIT_FAILED if reply.get("error_hints") else 0
 
 
-def _unfinished_message(reply: dict[str, Any]) -> str:
+def _unfinished_message(reply: dict[str, Any], name: str) -> str:
     if reply.get("message"):
         return f"block {reply['block_id']}: {reply['message']}"
+    if reply["done_reason"] == "question":
+        return f"block {reply['block_id']} waits for input; type it with: ptyctl send {shlex.quote(name)} TEXT"
     doing = "running" if reply["timed_out"] else "waiting for an approval"
     return f"still {doing} as block {reply['block_id']}; follow it with: ptyctl tail -f"
 

@@ -73,7 +73,7 @@ def test_exec_infinite_timeout_waits_for_command(shell: str) -> None:
 
 def test_exec_ctrl_c_interrupts_command(shell: str) -> None:
     # One foreground process from "begun" on: bash can miss a SIGINT between two commands of a list.
-    caller, viewer = start("exec", shell, "--", "sh -c 'echo begun; exec cat'"), start("tail", "-f", shell)
+    caller, viewer = start("exec", shell, "--", "sh -c 'echo begun; exec sleep 60'"), start("tail", "-f", shell)
     while viewer.stdout.readline() != "begun\n":
         pass
     caller.send_signal(signal.SIGINT)
@@ -82,6 +82,14 @@ def test_exec_ctrl_c_interrupts_command(shell: str) -> None:
     viewer.kill()
     viewer.communicate()
     assert ptyctl("exec", shell, "--", "echo", "free").out == "free\n"
+
+
+def test_exec_of_command_that_asks_exits_with_105_and_says_how_to_answer(shell: str) -> None:
+    asked = ptyctl("exec", shell, "--", "read -p 'Name? ' name; echo $name")
+    assert (asked.code, asked.out) == (105, "Name? ")
+    assert f"waits for input; type it with: ptyctl send {shell} TEXT" in asked.err
+    ptyctl("send", shell, "joe")
+    assert ptyctl("exec", shell, "--", "echo $name").out == "joe\n"
 
 
 def test_send_types_text_and_keys(shell: str) -> None:
