@@ -335,14 +335,25 @@ def _status(pid: int | None, field: str) -> list[str]:
     return []
 
 
+def _proc_file(pid: int, name: str) -> str:
+    """Return a small file of a process. Raises OSError.
+
+    It is read before each command: a Path would take several times as long as the kernel.
+    """
+    file = os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(file, 4096).decode("utf-8", "replace")
+    finally:
+        os.close(file)
+
+
 def reads_terminal(pid: int) -> bool:
     """Return whether the kernel reports a process in read(2) on a terminal; not for a process that polls the terminal."""
-    folder = Path(f"/proc/{pid}")
     try:
-        number, *arguments = (folder / "syscall").read_text().split()
+        number, *arguments = _proc_file(pid, "syscall").split()
         if not number.isdecimal() or int(number) != _SYSTEM_CALLS.get(platform.machine(), (-1, ()))[0]:
             return False
-        return str((folder / f"fd/{int(arguments[0], 16)}").readlink()).startswith(("/dev/pts/", "/dev/tty"))
+        return str(Path(f"/proc/{pid}/fd/{int(arguments[0], 16)}").readlink()).startswith(("/dev/pts/", "/dev/tty"))
     except (OSError, ValueError, IndexError):  # ended, or not permitted
         return False
 
@@ -366,15 +377,15 @@ class WaitPoint:
 
 def wait_point(pid: int) -> WaitPoint | None:
     """Return where a process waits in a read(2) of a terminal, or for several descriptors; None otherwise, and if unknown."""
-    folder = Path(f"/proc/{pid}")
-    read, waits = _SYSTEM_CALLS.get(platform.machine(), (-1, ()))
+    machine = platform.machine()
+    read, waits = _SYSTEM_CALLS.get(machine, (-1, ()))
     try:
-        number, *arguments = (folder / "syscall").read_text().split()
-        if not number.isdecimal() or int(number) in (*waits, _FUTEX.get(platform.machine())):
+        number, *arguments = _proc_file(pid, "syscall").split()
+        if not number.isdecimal() or int(number) in waits or int(number) == _FUTEX.get(machine):
             return None
         if int(number) == read and not reads_terminal(pid):
             return None
-        stack = (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[_START_STACK]
+        stack = _proc_file(pid, "stat").rpartition(")")[2].split()[_START_STACK]
         return WaitPoint(pid, int(stack), int(arguments[-2], 16))
     except (OSError, ValueError, IndexError):  # ended, not permitted, or not reported by this kernel
         return None

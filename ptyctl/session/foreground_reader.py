@@ -15,6 +15,8 @@ from ptyctl.session.screen.line_location import LineLocation
 from .far_end import FarEnd
 
 _ONE_LINE = re.compile(rb"[^\r\n]*[\r\n]")
+#: How often it is checked whether a program waits in a read(2): it may wait for a lock there at first.
+_ATTEMPTS = 5
 #: The longest line that a terminal in canonical mode takes, in bytes, without its end.
 _MAX_PASSWORD = 4095
 #: A password up to its Enter: no key that ends the program which asks for it, so that a shell gets the rest.
@@ -55,9 +57,13 @@ class ForegroundReader:
         """Note which program gets the first byte of a line, before it is sent; no effect within a line."""
         if self._typed:
             return
-        terminal, begun_by = self._terminal, self._foreground()
-        waits = terminal.reads_line() and terminal.input_is_read() is True and self._has_taken_enter()
-        self._line_begun_by = begun_by if waits and begun_by == self._foreground() else None
+        terminal, self._line_begun_by = self._terminal, None
+        for _ in range(_ATTEMPTS if terminal.reads_lines() else 0):
+            begun_by = self._foreground()
+            waits = terminal.reads_line() and terminal.input_is_read() is True and self._has_taken_enter()
+            if waits and begun_by == self._foreground():
+                self._line_begun_by = begun_by
+                return
 
     def driver_has_line(self) -> bool:
         """Return whether the terminal driver certainly has the whole typed line, so that no line editor has seen a key of it.
