@@ -81,8 +81,9 @@ async def _approve_without_reply(desk: Desk) -> tuple[Page, asyncio.Event]:
     async def hold(route: Route) -> None:
         if '"approve"' in (route.request.post_data or ""):
             response = await route.fetch()
+            body = await response.body()  # the browser may drop it while it is held
             await is_released.wait()
-            await route.fulfill(response=response)
+            await route.fulfill(status=response.status, headers=response.headers, body=body)
         else:
             await route.continue_()
 
