@@ -13,7 +13,7 @@ PROGRAMS_WITH_ESCAPES = frozenset(
 _MAX_MARKS, _MAX_MOVEMENT = 4, 3
 #: `shell` of gdb, `.shell` and `.system` of sqlite3, `system` of mysql, `:terminal` of vim, and their abbreviations.
 _ESCAPE_WORD = re.compile(r"[:\s]*(?:\.?s(?:h|he|hel|hell)|\.?sy(?:stem|ste|st|s)?|te(?:r|rm|rmi|rmin|rmina|rminal)?)\s+(.*)")
-#: A line of less that is sent to a command begins with `|` and a mark; gdb, sqlite3 (`.output`) and psql (`\\o`) send output to
+#: A line of less that is sent to a command begins with `|` and a mark; gdb, sqlite3 (`.output`) and psql (`\o`) send output to
 #: the command after the last `|`.
 _PIPE = re.compile(r"\s*(?:\||pipe\s|[.\\][a-z]+\s[^|]*\|)(.*)")
 

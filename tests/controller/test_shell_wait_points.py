@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from fixtures.servers.programs import require_program
 from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
-from tests.controller.session_calls import BASH, PATIENCE_MS, Open, read, refused, write
+from tests.controller.session_calls import BASH, PATIENCE_MS, Open, config, read, refused, write
 
 pytestmark = pytest.mark.waits
 in_each_mode = pytest.mark.parametrize("integration", ["auto", "off"])
@@ -98,3 +99,19 @@ async def test_function_that_executes_another_shell_ends_at_its_prompt(open_sess
     assert (await bash.exec("other() { exec bash --norc --noprofile; }", timeout_ms=PATIENCE_MS)).exit_code == 0
     assert (await bash.exec("other", timeout_ms=PATIENCE_MS)).done_reason == "prompt"
     assert (await bash.exec("(exit 3)", timeout_ms=PATIENCE_MS)).exit_code == 3
+
+
+async def test_end_mark_is_not_typed_into_the_line_of_another_task(open_session: Open) -> None:
+    """The other task has begun to write before the shell is back at its prompt; the pace delays its text."""
+    bash = await open_session(command=BASH, shell_integration="off")
+    await bash.exec("true", timeout_ms=PATIENCE_MS)
+    await config(bash, "pace", line_delay_ms=1500)
+    run = asyncio.create_task(bash.exec("echo begun; kill -INT $$; echo never", timeout_ms=PATIENCE_MS))
+    await read(bash, cursor="0", until_regex="(?m)^begun\n", timeout_ms=PATIENCE_MS)
+    await write(bash, data="echo half")
+    reply = await run
+    assert (reply.stdout.splitlines()[0], reply.exit_code) == ("begun", None)
+    shown = (await read(bash, cursor="0", timeout_ms=0)).chunk or ""
+    assert "half __ptyctl" not in shown
+    assert "\nhalf" not in shown
+    assert (await bash.exec("echo after", timeout_ms=PATIENCE_MS)).stdout == "after\n"

@@ -8,7 +8,7 @@ from typing import Literal
 from ptyctl.platforms import DeviceProfile
 
 #: "exact": the line is the prompt seen before; "regex": it looks like a prompt; "other_host": it looks like a prompt of another
-#: host than before; "editor": a line editor reads, at any text.
+#: host than before; "editor": a line editor reads, at any text; "wait": a shell waits as at its prompt, at any text.
 Certainty = Literal["exact", "regex", "other_host", "editor", "wait"]
 #: Characters before the prompt of a device with unsaved or uncommitted changes.
 _UNSAVED_MARKS = frozenset("*!")

@@ -187,9 +187,7 @@ class TerminalState:
 
     def learn_prompt_wait(self) -> None:
         """Learn where the shell in the foreground waits: it is at its prompt."""
-        channel = self._channel()
-        point = channel.wait_point() if channel is not None else None
-        self._prompt_wait = point or self._prompt_wait
+        self._prompt_wait = self._wait_point() or self._prompt_wait
 
     async def learn_first_prompt_wait(self) -> None:
         """Wait until the shell in the foreground waits at the prompt that it shows now, and learn where."""

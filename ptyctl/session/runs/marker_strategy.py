@@ -11,7 +11,7 @@ from ptyctl.core.control_sequences import BRACKETED_PASTE
 from ptyctl.core.marker import AsciiMarker, Marker, as_paste
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.search import Search, compile_pattern
-from ptyctl.session.io.gate import SYSTEM, Writer
+from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.terminal_state import SETTLE_S, TerminalState
 
@@ -22,6 +22,8 @@ from .strategy import UNMARKED_PROMPT_S, ShellStrategy, Typing, finish_run, type
 _TAIL_BYTES = 128 * 1024
 #: How long a program that sends the end mark may need to end (seconds): in mksh printf is one.
 MARK_SENDER_S = 0.1
+#: Types at an empty line only, as for a command.
+_AT_EMPTY_LINE = Writer(system=True, command=True)
 _NOT_RUN = "the command was not run: functions in the shell replace the builtin eval and the builtins that could call it"
 
 
@@ -122,10 +124,15 @@ class MarkerStrategy(ShellStrategy):
         return at_prompt and not self._input_may_be_unread(quiet_s) and self._terminal.waits_at_prompt() is True
 
     async def _request_end_mark(self) -> None:
-        """Type a line that sends the end mark with the status of the command."""
-        self._prompt = _ShownPrompt.now(self._terminal)
+        """Type a line that sends the end mark with the status of the command, unless another task has typed into the line."""
+        self._prompt, line_feeds = _ShownPrompt.now(self._terminal), self._line_feeds
         self._typed_at, self._line_feeds = self._terminal.now(), self._stream.line_feeds
-        await self._terminal.gate.type(self.marker.end_line(self._counter + 1) + "\n", SYSTEM)
+        try:
+            await self._terminal.gate.type(self.marker.end_line(self._counter + 1) + "\n", _AT_EMPTY_LINE)
+        except PtyctlError as error:
+            if error.code is not ErrorCode.BUSY:
+                raise
+            self._line_feeds = line_feeds  # the run ends at its prompt, without an exit code
 
     def mark_received(self, run: Run, placed: PlacedMark) -> None:
         mark = placed.mark

@@ -199,4 +199,5 @@ def _first_readable(data: bytes, at: int) -> int:
 
 
 def omission_note(omitted: int, cursor: int) -> str:
+    """Return the line shown in place of omitted text; `cursor` is the spool offset at which it begins."""
     return f"[... {omitted} bytes left out here; they can be read from cursor {cursor} on ...]\n"
