@@ -27,6 +27,7 @@ from .process import (
     has_no_child,
     is_privileged_program,
     processes_of_session,
+    program_name,
     reads_terminal,
     set_window_size,
     start_process,
@@ -228,7 +229,7 @@ class LocalChannel(Channel):
     def foreground_program(self) -> tuple[int, str] | None:
         with contextlib.suppress(OSError):
             leader = os.tcgetpgrp(self._master)
-            return leader, Path(f"/proc/{leader}/comm").read_text("utf-8", "replace").strip()
+            return leader, program_name(leader)
         return None
 
     def foreground_has_executed(self) -> bool:

@@ -244,13 +244,30 @@ def _restore_open_file_limit(pid: int) -> None:
             resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
 
 
+def _proc_file(pid: int, name: str) -> str:
+    """Return a small file of a process. Raises OSError.
+
+    It is called for each command, and for each line that is typed: a Path would take several times as long as the kernel.
+    """
+    file = os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(file, 64 * 1024).decode("utf-8", "replace")
+    finally:
+        os.close(file)
+
+
+def program_name(pid: int) -> str:
+    """Return the name of the program of a process (`comm`). Raises OSError."""
+    return _proc_file(pid, "comm").strip()
+
+
 def wakeups(pid: int) -> int:
     """Return the number of voluntary context switches of a process and of its children in the same process group.
 
     Raises:
         OSError: the process has ended.
     """
-    threads = [task.joinpath("status").read_text("utf-8", "replace") for task in Path(f"/proc/{pid}/task").iterdir()]
+    threads = [_proc_file(pid, f"task/{task}/status") for task in os.listdir(f"/proc/{pid}/task")]  # noqa: PTH208
     group = os.getpgid(pid)
     count = sum(int(status.rpartition("\nvoluntary_ctxt_switches:")[2].split()[0]) for status in threads)
     return count + sum(wakeups(child) for child in _children(pid) if os.getpgid(child) == group)
@@ -269,7 +286,7 @@ def has_executed(pid: int) -> bool:
 def _children(pid: int) -> list[int]:
     """Return the children of a process; none if the kernel does not list them."""
     try:
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return [int(child) for child in _proc_file(pid, f"task/{pid}/children").split()]
     except OSError:
         return []
 
@@ -277,7 +294,7 @@ def _children(pid: int) -> list[int]:
 def has_no_child(pid: int) -> bool:
     """Return whether a process has no child; False if that cannot be read."""
     try:
-        return not Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return not _proc_file(pid, f"task/{pid}/children").split()
     except OSError:
         return False
 
@@ -335,16 +352,9 @@ def _status(pid: int | None, field: str) -> list[str]:
     return []
 
 
-def _proc_file(pid: int, name: str) -> str:
-    """Return a small file of a process. Raises OSError.
-
-    It is read before each command: a Path would take several times as long as the kernel.
-    """
-    file = os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(file, 4096).decode("utf-8", "replace")
-    finally:
-        os.close(file)
+def _is_terminal(pid: int, descriptor: str) -> bool:
+    """Return whether a descriptor of a process, in hexadecimal, is a terminal. Raises OSError."""
+    return os.readlink(f"/proc/{pid}/fd/{int(descriptor, 16)}").startswith(("/dev/pts/", "/dev/tty"))  # noqa: PTH115
 
 
 def reads_terminal(pid: int) -> bool:
@@ -353,7 +363,7 @@ def reads_terminal(pid: int) -> bool:
         number, *arguments = _proc_file(pid, "syscall").split()
         if not number.isdecimal() or int(number) != _SYSTEM_CALLS.get(platform.machine(), (-1, ()))[0]:
             return False
-        return str(Path(f"/proc/{pid}/fd/{int(arguments[0], 16)}").readlink()).startswith(("/dev/pts/", "/dev/tty"))
+        return _is_terminal(pid, arguments[0])
     except (OSError, ValueError, IndexError):  # ended, or not permitted
         return False
 
@@ -399,21 +409,18 @@ def waits_for_input(pid: int) -> bool:
     Raises:
         OSError: the process has ended.
     """
-    folder = Path(f"/proc/{pid}")
-    name, _, fields = (folder / "stat").read_text("utf-8", "replace").rpartition(")")
+    name, _, fields = _proc_file(pid, "stat").rpartition(")")
     state, _, group = fields.split()[:3]
     if state != "S":
         return False
     read, waits = _SYSTEM_CALLS.get(platform.machine(), (-1, ()))
     try:
-        number, *arguments = (folder / "syscall").read_text().split()
+        number, *arguments = _proc_file(pid, "syscall").split()
         if number.isdecimal() and int(number) == _FUTEX.get(platform.machine()) and name.endswith("(fish"):
             return False
         if not number.isdecimal() or (int(number) not in waits and int(number) != read):
             return True
-        if int(number) == read and str((folder / f"fd/{int(arguments[0], 16)}").readlink()).startswith(
-            ("/dev/pts/", "/dev/tty")
-        ):
+        if int(number) == read and _is_terminal(pid, arguments[0]):
             return True
     except OSError:  # not permitted
         return True

@@ -59,8 +59,10 @@ class ForegroundReader:
             return
         terminal, self._line_begun_by = self._terminal, None
         for _ in range(_ATTEMPTS if terminal.reads_lines() else 0):
+            if not terminal.reads_line():
+                continue
             begun_by = self._foreground()
-            waits = terminal.reads_line() and terminal.input_is_read() is True and self._has_taken_enter()
+            waits = terminal.input_is_read() is True and self._has_taken_enter() and terminal.reads_line()
             if waits and begun_by == self._foreground():
                 self._line_begun_by = begun_by
                 return
