@@ -79,13 +79,12 @@ async def _approve_without_reply(desk: Desk) -> tuple[Page, asyncio.Event]:
     is_released = asyncio.Event()
 
     async def hold(route: Route) -> None:
-        if '"approve"' in (route.request.post_data or ""):
-            response = await route.fetch()
-            body = await response.body()  # the browser may drop it while it is held
-            await is_released.wait()
-            await route.fulfill(status=response.status, headers=response.headers, body=body)
-        else:
+        if is_released.is_set() or '"approve"' not in (route.request.post_data or ""):
             await route.continue_()
+            return
+        response = await route.fetch()
+        await is_released.wait()
+        await route.fulfill(response=response)
 
     await page.route("**/api/call/approvals", hold)
     await expect(page.locator(".requests button")).to_have_count(2)
