@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -91,6 +92,16 @@ async def test_exec_after_restart_leaves_open_quote(life: Life, folder: Path, pr
     shell = await open_shell(life, program, folder)
     await type_keys(shell, "touch 'HALF_\r", r"HALF_[\s\S]*\n")
     shell = await life.again(shell)
+    reply = await shell.exec("echo hi", timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code, list(folder.iterdir())) == ("hi\n", 0, [])
+
+
+async def test_exec_after_restart_leaves_open_quote_with_prompt_shown_after_restart(life: Life, folder: Path) -> None:
+    os.mkfifo(release := folder.parent / "release")
+    shell = await open_shell(life, "dash", folder, f"PS2='$(cat {release})> '")
+    await type_keys(shell, "touch 'HALF_\r", r"HALF_[\s\S]*\n")
+    shell = await life.again(shell)
+    release.write_text("more")
     reply = await shell.exec("echo hi", timeout_ms=PATIENCE_MS)
     assert (reply.stdout, reply.exit_code, list(folder.iterdir())) == ("hi\n", 0, [])
 

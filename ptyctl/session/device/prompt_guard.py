@@ -460,7 +460,8 @@ class PromptGuard:
             return
         foreground = terminal.shell_in_foreground()
         if foreground is not False:
-            began_at = line if typed.empty else lines_before(self._stream, typed.raw)[-1]
+            # an unknown line of an earlier process may have begun before its prompt was received
+            began_at = lines_before(self._stream, typed.raw)[-1] if typed.owners else line
             reads = foreground or terminal.line_editor_active()
             # the prompt may follow text that was typed before it, and the line editor shows that text again
             lines = (line.__contains__ if reads else line.startswith, line.endswith, began_at.endswith)
