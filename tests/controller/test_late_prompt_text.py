@@ -53,3 +53,19 @@ async def test_text_typed_after_a_run_with_a_marker_follows_the_prompt(open_sess
     shown = await shell.screen(until_regex=r"(?m)^42x\n(.*\n)*.*here> ?$", timeout_ms=PATIENCE_MS)
     assert shown.matched
     assert [row for row in shown.rows or () if row.rstrip().endswith("here> echo $((40 + 2))x")], shown
+
+
+@pytest.mark.parametrize(
+    ("command", "slow_prompt"),
+    [(("bash", "--norc"), "PROMPT_COMMAND='sleep 0.3'"), (("zsh", "-f"), "precmd() { sleep 0.3; }")],
+    ids=["bash", "zsh"],
+)
+async def test_exec_in_an_unmarked_shell_waits_for_the_programs_of_its_prompt(
+    open_session: Open, command: tuple[str, ...], slow_prompt: str
+) -> None:
+    require_program(command[0], command[0])
+    shell = await open_session(command=command, shell_integration="off", env={"PS1": "here> "})
+    await execute(shell, cmd=slow_prompt, timeout_ms=PATIENCE_MS)
+    for number in range(5):
+        reply = await execute(shell, cmd=f"echo {number}; (exit {number})", timeout_ms=PATIENCE_MS)
+        assert (reply.stdout, reply.exit_code, reply.done_reason) == (f"{number}\n", number, "marker")

@@ -214,9 +214,11 @@ class TerminalState:
         return channel.wait_point() if channel is not None else None
 
     def shell_may_read(self) -> bool:
-        """Return whether the foreground program may be a shell: the session's, or a nested one."""
+        """Return whether the foreground program may be a shell: the session's, or a nested one, but no fork of a shell."""
         program = self.foreground_program()
-        return program is None or self.shell_in_foreground() is not False or may_run_shell(program[1])
+        if program is None or self.shell_in_foreground() is not False:
+            return True
+        return may_run_shell(program[1]) and self.foreground_has_executed()
 
     def exit_code(self) -> int | None:
         """Return the exit code of the channel's program, if it has ended with one."""

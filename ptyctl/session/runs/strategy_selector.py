@@ -12,7 +12,7 @@ from ptyctl.core.control_sequences import ALTERNATE_SCREENS, BRACKETED_PASTE
 from ptyctl.core.marker import AsciiMarker, Marker
 from ptyctl.core.shells import Dialect, may_run_shell, shell_change, shell_dialect
 from ptyctl.platforms.device_profile import QUESTION
-from ptyctl.session.device.prompt_guard import PromptGuard
+from ptyctl.session.device.prompt_guard import CLEAR_WAIT_S, PromptGuard
 from ptyctl.session.device.prompt_wait import FIRST_PROMPT_WAIT_S, wait_for_prompt
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.terminal_state import TerminalState
@@ -36,6 +36,8 @@ LATER_PROMPT_WAIT_S = 1.0
 NO_TERMINAL_PROMPT_WAIT_S = 0.5
 #: How long to wait for the prompt after a run, for a shell whose prompt changes each time (seconds).
 NEXT_PROMPT_WAIT_S = 0.1
+#: Interval at which to check whether a program of the shell's prompt has ended (seconds).
+_POLL_S = 0.01
 #: Names of shells that a caller may give, with the dialect of each.
 NAMED_SHELLS: dict[ShellName, Dialect] = {"bash": "posix", "zsh": "zsh", "fish": "fish", "posix": "posix"}
 NO_PROMPT = "no prompt has been recognised; commands are typed all the same, and {:g} s of silence ends each of them"
@@ -233,6 +235,7 @@ class StrategySelector:
         enabled = "auto" if rc_mode is None else rc_mode.enabled
         lines = run.request is not None and run.request.lines is not None
         if self.shell is not None and self.shell.marker is not None and not self.has_marks:
+            await self._wait_for_prompt_functions()
             self._notice_another_shell()
         await self._clear_shell_line(run)
         if enabled is False or lines:
@@ -272,6 +275,19 @@ class StrategySelector:
         if may_have_text and self._shell_reads():
             guard, is_known = PromptGuard(self._terminal, run.profile), self._defined_marker is not None
             await guard.clear_shell_line(lambda: self.has_marks, is_known=is_known)
+
+    async def _wait_for_prompt_functions(self) -> None:
+        """Wait until programs that a shell without marks runs for its prompt have ended, if users have entered no line."""
+        terminal, deadline = self._terminal, self._terminal.now() + CLEAR_WAIT_S
+        while self._runs_prompt_function() and terminal.now() < deadline and self._stream.ended is None:
+            await self._stream.wait(min(terminal.now() + _POLL_S, deadline))
+
+    def _runs_prompt_function(self) -> bool:
+        terminal, program = self._terminal, self._terminal.foreground_program()
+        is_other = program is not None and self._shell_program not in (None, program)
+        if not is_other or not terminal.unfinished_line.nothing_entered:
+            return False
+        return not (terminal.shell_may_read() and terminal.input_is_read())  # a nested shell reads at its prompt
 
     def _notice_another_shell(self) -> None:
         """Forget a shell without marks if another program is in the foreground, or may be: a user has entered a line."""
