@@ -29,10 +29,28 @@ _ENV_START, _ENV_END = 47, 48
 #: proc(5): position of startstack after the command in /proc/PID/stat.
 _START_STACK = 25
 
-#: System call numbers by machine: read(2); wait4(2), waitid(2), rt_sigsuspend(2) and rt_sigtimedwait(2).
-_SYSTEM_CALLS = {"x86_64": (0, (61, 247, 130, 128)), "aarch64": (63, (260, 95, 133, 137))}
-#: Number of futex(2): fish waits there for its own threads, for example while it completes a word.
-_FUTEX = {"x86_64": 202, "aarch64": 98}
+
+@dataclass(frozen=True, slots=True)
+class _SystemCalls:
+    """Numbers of system calls.
+
+    Attributes:
+        read: read(2).
+        polls: select(2), pselect6(2), poll(2), ppoll(2), epoll_wait(2), epoll_pwait(2) and epoll_pwait2(2).
+        waits: wait4(2), waitid(2), rt_sigsuspend(2) and rt_sigtimedwait(2).
+        futex: futex(2). fish waits there for its own threads, for example while it completes a word.
+    """
+
+    read: int = -1
+    polls: tuple[int, ...] = ()
+    waits: tuple[int, ...] = ()
+    futex: int = -1
+
+
+_SYSTEM_CALLS = {
+    "x86_64": _SystemCalls(0, (23, 270, 7, 271, 232, 281, 441), (61, 247, 130, 128), 202),
+    "aarch64": _SystemCalls(63, (72, 73, 22, 441), (260, 95, 133, 137), 98),
+}.get(platform.machine(), _SystemCalls())
 
 #: Folders of programs that are installed with the privileges of root; the last one is that of sudo-rs.
 SYSTEM_FOLDERS = frozenset(
@@ -361,9 +379,7 @@ def reads_terminal(pid: int) -> bool:
     """Return whether the kernel reports a process in read(2) on a terminal; not for a process that polls the terminal."""
     try:
         number, *arguments = _proc_file(pid, "syscall").split()
-        if not number.isdecimal() or int(number) != _SYSTEM_CALLS.get(platform.machine(), (-1, ()))[0]:
-            return False
-        return _is_terminal(pid, arguments[0])
+        return number.isdecimal() and int(number) == _SYSTEM_CALLS.read and _is_terminal(pid, arguments[0])
     except (OSError, ValueError, IndexError):  # ended, or not permitted
         return False
 
@@ -386,14 +402,15 @@ class WaitPoint:
 
 
 def wait_point(pid: int) -> WaitPoint | None:
-    """Return where a process waits in a read(2) of a terminal, or for several descriptors; None otherwise, and if unknown."""
-    machine = platform.machine()
-    read, waits = _SYSTEM_CALLS.get(machine, (-1, ()))
+    """Return where a process waits in a read(2) of a terminal, or for several descriptors; None otherwise, and if unknown.
+
+    Other system calls, such as a write(2) or an ioctl(2), may also wait for a moment on a busy machine.
+    """
     try:
         number, *arguments = _proc_file(pid, "syscall").split()
-        if not number.isdecimal() or int(number) in waits or int(number) == _FUTEX.get(machine):
+        if not number.isdecimal():
             return None
-        if int(number) == read and not reads_terminal(pid):
+        if int(number) not in _SYSTEM_CALLS.polls and not (int(number) == _SYSTEM_CALLS.read and reads_terminal(pid)):
             return None
         stack = _proc_file(pid, "stat").rpartition(")")[2].split()[_START_STACK]
         return WaitPoint(pid, int(stack), int(arguments[-2], 16))
@@ -413,14 +430,14 @@ def waits_for_input(pid: int) -> bool:
     state, _, group = fields.split()[:3]
     if state != "S":
         return False
-    read, waits = _SYSTEM_CALLS.get(platform.machine(), (-1, ()))
+    calls = _SYSTEM_CALLS
     try:
         number, *arguments = _proc_file(pid, "syscall").split()
-        if number.isdecimal() and int(number) == _FUTEX.get(platform.machine()) and name.endswith("(fish"):
+        if number.isdecimal() and int(number) == calls.futex and name.endswith("(fish"):
             return False
-        if not number.isdecimal() or (int(number) not in waits and int(number) != read):
+        if not number.isdecimal() or (int(number) not in calls.waits and int(number) != calls.read):
             return True
-        if int(number) == read and _is_terminal(pid, arguments[0]):
+        if int(number) == calls.read and _is_terminal(pid, arguments[0]):
             return True
     except OSError:  # not permitted
         return True

@@ -80,6 +80,39 @@ def test_fish_that_waits_for_its_threads_does_not_wait_for_input(name: str, wait
             waiter.kill()
 
 
+#: What a program waits in, and whether it may wait for input there. A full pipe stands for a terminal that takes no output.
+WAITS = {
+    "terminal": ("os.read(0, 1)", True),
+    "select": ("select.select([0], [], [])", True),
+    "poll": ("(p := select.poll(), p.register(0, select.POLLIN), p.poll())", True),
+    "epoll": ("select.epoll().poll()", True),
+    "pipe": ("os.read(os.pipe()[0], 1)", False),
+    "write": ("os.write(os.pipe()[1], bytes(1 << 20))", False),
+    "sleep": ("time.sleep(100)", False),
+    "lock": ("fcntl.flock(open(sys.argv[1]), fcntl.LOCK_EX)", False),
+}
+
+
+@pytest.mark.parametrize(("call", "is_input"), WAITS.values(), ids=WAITS)
+def test_only_reads_and_polls_are_wait_points(call: str, is_input: bool, tmp_path: Path) -> None:
+    (locked := tmp_path / "locked").touch()
+    master, slave = os.openpty()
+    script = f"import fcntl, os, select, sys, time; print(flush=True); {call}"
+    command = (sys.executable, "-c", script, locked)
+    with locked.open() as holder, subprocess.Popen(command, stdin=slave, stdout=subprocess.PIPE) as program:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        assert program.stdout is not None
+        program.stdout.readline()
+        try:
+            while Path(f"/proc/{program.pid}/stat").read_text().split()[2] != "S" and program.poll() is None:
+                os.sched_yield()
+            assert (process.wait_point(program.pid) is not None) is is_input
+        finally:
+            program.kill()
+            os.close(master)
+            os.close(slave)
+
+
 def test_start_on_pipes_at_the_limit_of_open_files_leaves_no_descriptor_open(monkeypatch: pytest.MonkeyPatch) -> None:
     calls, duplicate = itertools.count(1), fcntl.fcntl
 
