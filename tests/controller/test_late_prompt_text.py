@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.servers.programs import require_program
-from tests.controller.session_calls import PATIENCE_MS, Open, execute, write
+from tests.controller.session_calls import PATIENCE_MS, Open, execute, read, write
 
 SHELLS = {
     "bash": (("bash", "--norc", "--noprofile"), "PS1='$(sleep 0.3)here> '"),
@@ -69,3 +69,19 @@ async def test_exec_in_an_unmarked_shell_waits_for_the_programs_of_its_prompt(
     for number in range(5):
         reply = await execute(shell, cmd=f"echo {number}; (exit {number})", timeout_ms=PATIENCE_MS)
         assert (reply.stdout, reply.exit_code, reply.done_reason) == (f"{number}\n", number, "marker")
+
+
+async def test_first_prompt_is_learned_when_fish_has_shown_it(
+    open_session: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless it is known, the text that a program has read cannot be told from text in the line."""
+    (tmp_path / "fish").mkdir()
+    (tmp_path / "fish/config.fish").write_text("function fish_prompt; sleep 0.5; echo -n 'here> '; end\n")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    shell = await open_session(command=(require_program("fish", "fish"),))
+    await execute(shell, cmd="true", timeout_ms=PATIENCE_MS)
+    begin = (await write(shell, data="echo be''gun; sh -c 'stty -icanon; head -c 1'\r")).next_cursor
+    await read(shell, cursor=begin, until_regex="begun", timeout_ms=PATIENCE_MS)
+    await write(shell, data="q")
+    await read(shell, cursor=begin, until_regex="here> $", timeout_ms=PATIENCE_MS)
+    assert (await execute(shell, cmd="true", timeout_ms=PATIENCE_MS)).notices is None

@@ -36,7 +36,7 @@ LATER_PROMPT_WAIT_S = 1.0
 NO_TERMINAL_PROMPT_WAIT_S = 0.5
 #: How long to wait for the prompt after a run, for a shell whose prompt changes each time (seconds).
 NEXT_PROMPT_WAIT_S = 0.1
-#: Interval at which to check whether a program of the shell's prompt has ended (seconds).
+#: Interval at which to check whether a shell of this machine has shown its prompt (seconds).
 _POLL_S = 0.01
 #: Names of shells that a caller may give, with the dialect of each.
 NAMED_SHELLS: dict[ShellName, Dialect] = {"bash": "posix", "zsh": "zsh", "fish": "fish", "posix": "posix"}
@@ -418,14 +418,15 @@ class StrategySelector:
         """Wait for the shell's prompt and learn it. Output without a final newline may precede it in its line.
 
         After a prompt mark, bracketed paste shows that a line editor reads. The text of the first prompt follows; if it does
-        not arrive, the prompt is empty.
+        not arrive, and a shell of this machine waits for input, the prompt is empty.
         """
         terminal, stream = self._terminal, self._terminal.stream
         if not terminal.expects_prompt:
             return
-        begin = now = terminal.now()
+        now = terminal.now()
+        due, deadline = now + NEXT_PROMPT_WAIT_S, now + CLEAR_WAIT_S
         learned = terminal.learned_prompt
-        while stream.ended is None and now < begin + NEXT_PROMPT_WAIT_S:
+        while stream.ended is None and (now < due or (learned is None and now < deadline and terminal.input_is_read() is False)):
             if self.has_marks:
                 if BRACKETED_PASTE in stream.terminal_modes and (learned is not None or terminal.last_line()):
                     break
@@ -433,7 +434,7 @@ class StrategySelector:
                     break
             elif learned is not None and terminal.last_line().endswith(learned):
                 return
-            await stream.wait(begin + NEXT_PROMPT_WAIT_S)
+            await stream.wait(due if now < due else now + _POLL_S)
             now = terminal.now()
         self._has_line_editor = BRACKETED_PASTE in stream.terminal_modes
         self._learn_prompt(run)
