@@ -21,8 +21,7 @@ from .marker_strategy import MarkerStrategy
 from .marks_strategy import NO_MARKS, MarksStrategy
 from .prompt_strategy import DEFAULT_IDLE_S, LOCAL_IDLE_S, PromptStrategy
 from .run import Run
-from .shell_integration import install_integration, keep_history_clean
-from .shell_probe import ProbedShell, probe_shell
+from .shell_probe import ProbedShell, install_integration, keep_history_clean, probe_shell
 from .strategy import UNMARKED_NESTED_S, UNMARKED_UNSURE_S, CompletionStrategy
 
 #: A shell is ready when its first output pauses; its line editor may lose or repeat input that is typed before (seconds).
