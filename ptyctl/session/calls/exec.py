@@ -15,10 +15,9 @@ from ptyctl.platforms.device_profile import QUESTION
 from ptyctl.session.clients import lock_owner
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.output_wait import OutputWait, WaitConditions, WaitProgress
-from ptyctl.session.runs.error_lines import error_lines
 from ptyctl.session.runs.prompt_strategy import unanswered_line
 from ptyctl.session.runs.run import UNTYPED, Run, RunResult
-from ptyctl.session.runs.run_output import run_output
+from ptyctl.session.runs.run_output import error_lines, run_output
 from ptyctl.session.session import Session
 from ptyctl.session.transcript.block_recovery import is_discarded
 

@@ -15,8 +15,8 @@ from ptyctl.session.device.typed_line import FreeText, TypedLine
 from ptyctl.session.io.gate import SYSTEM, Writer
 from ptyctl.session.io.terminal_state import ANSWER_S, SETTLE_S, TerminalState
 
-from .error_lines import error_lines_between
 from .run import Question, Run
+from .run_output import error_lines_between
 from .strategy import CompletionStrategy, Typing, finish_run, type_for_run
 
 #: Silence that ends a run on a device and in a local program without a known prompt or an idle time of the caller (seconds).

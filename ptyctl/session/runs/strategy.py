@@ -19,8 +19,8 @@ from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.output_stream import LINE_BYTES
 from ptyctl.session.io.terminal_state import TerminalState
 
-from .error_lines import kept_error_lines
 from .run import Question, Run, RunResult
+from .run_output import kept_error_lines
 
 #: Settle times of a prompt without a mark (seconds): with an active line editor, after a command that may have started another
 #: shell, and for text that may be a program's question.

@@ -13,8 +13,8 @@ from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.exec import ExecRequest
 from ptyctl.platforms import UNKNOWN_DEVICE
 from ptyctl.session.calls.exec import execute
-from ptyctl.session.runs import error_lines as module
-from ptyctl.session.runs.error_lines import error_lines, error_lines_between
+from ptyctl.session.runs import run_output as module
+from ptyctl.session.runs.run_output import error_lines, error_lines_between
 from ptyctl.session.session import Session
 from tests.session.crash_simulation import restore, simulate_crash
 from tests.session.scripted_session import PATIENCE_MS, connect_session, run_command
