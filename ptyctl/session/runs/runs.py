@@ -25,9 +25,8 @@ from ptyctl.session.io.terminal_state import ANSWER_S, TerminalState
 from ptyctl.session.transcript.block_recovery import OpenBlock
 from ptyctl.session.verdict_thread import LONG_TEXT
 
-from .eager_task import start_eagerly
 from .run import Run
-from .run_tasks import ResponseRule, compile_responses, start_run_tasks
+from .run_tasks import ResponseRule, compile_responses, start_eagerly, start_run_tasks
 from .shell_probe import ProbedShell
 from .strategy import CompletionStrategy, Typing, finish_run
 from .strategy_selector import StrategySelector

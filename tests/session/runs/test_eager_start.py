@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ptyctl.session.runs.eager_task import start_eagerly
+from ptyctl.session.runs.run_tasks import start_eagerly
 
 
 async def test_coroutine_without_suspension_completes_without_task() -> None:
