@@ -6,7 +6,7 @@ import pytest
 
 from fixtures.servers.programs import require_program
 from ptyctl.api.handle import SessionHandle
-from ptyctl.session.runs import marker_strategy, strategy
+from ptyctl.session.runs import shell_strategies
 from tests.controller.session_calls import PATIENCE_MS, Open, read, write
 
 pytestmark = pytest.mark.parametrize("program", ["ksh", "mksh"])
@@ -87,8 +87,8 @@ async def test_end_of_a_command_of_ksh_waits_for_no_time(
     open_session: Open, program: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In mksh the end mark arrives before printf has ended: the prompt after it ends the run."""
-    monkeypatch.setattr(strategy, "_UNMARKED_TIMES_S", ())
-    monkeypatch.setattr(marker_strategy, "MARK_SENDER_S", PATIENCE_MS)
+    monkeypatch.setattr(shell_strategies, "_UNMARKED_TIMES_S", ())
+    monkeypatch.setattr(shell_strategies, "MARK_SENDER_S", PATIENCE_MS)
     handle = await open_shell(open_session, program)
     for _ in range(10):
         assert (await handle.exec("true", timeout_ms=PATIENCE_MS)).done_reason == "marker"

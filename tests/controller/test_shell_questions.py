@@ -11,7 +11,7 @@ import pytest
 from fixtures.servers.programs import require_program
 from ptyctl.api.errors import ErrorCode
 from ptyctl.api.handle import SessionHandle
-from ptyctl.session.runs import strategy as completion
+from ptyctl.session.runs import shell_strategies
 from tests.controller.session_calls import PATIENCE_MS, Open, refused, write
 
 pytestmark = pytest.mark.waits
@@ -57,7 +57,7 @@ async def test_question_ends_the_call_and_answer_continues_it(
     """Text that is certainly a question is reported before the time after which other text is taken for one."""
     await bash.exec("true")
     if certain:
-        monkeypatch.setattr(completion, "UNMARKED_UNSURE_S", 10 * PATIENCE_MS)
+        monkeypatch.setattr(shell_strategies, "UNMARKED_UNSURE_S", 10 * PATIENCE_MS)
     asked = await bash.exec(command, timeout_ms=PATIENCE_MS)
     assert (asked.done_reason, asked.waiting_for_input, asked.timed_out) == ("question", True, False)
     await write(bash, data=f"{answer}\n", sensitive=sensitive)
@@ -70,8 +70,8 @@ async def test_program_that_begins_to_read_later_without_output_is_reported(
     bash: SessionHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await bash.exec("true")
-    monkeypatch.setattr(completion, "_UNMARKED_TIMES_S", ())
-    monkeypatch.setattr(completion, "UNMARKED_UNSURE_S", 0.3)
+    monkeypatch.setattr(shell_strategies, "_UNMARKED_TIMES_S", ())
+    monkeypatch.setattr(shell_strategies, "UNMARKED_UNSURE_S", 0.3)
     assert (await bash.exec("read a", timeout_ms=PATIENCE_MS)).done_reason == "question"
 
 

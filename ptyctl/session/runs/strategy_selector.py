@@ -17,12 +17,11 @@ from ptyctl.session.device.prompt_wait import FIRST_PROMPT_WAIT_S, wait_for_prom
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.terminal_state import TerminalState
 
-from .marker_strategy import MarkerStrategy
-from .marks_strategy import NO_MARKS, MarksStrategy
 from .prompt_strategy import DEFAULT_IDLE_S, LOCAL_IDLE_S, PromptStrategy
 from .run import Run
 from .shell_probe import ProbedShell, install_integration, keep_history_clean, probe_shell
-from .strategy import UNMARKED_NESTED_S, UNMARKED_UNSURE_S, CompletionStrategy
+from .shell_strategies import NO_MARKS, UNMARKED_NESTED_S, UNMARKED_UNSURE_S, MarkerStrategy, MarksStrategy
+from .strategy import CompletionStrategy
 
 #: A shell is ready when its first output pauses; its line editor may lose or repeat input that is typed before (seconds).
 FIRST_OUTPUT_WAIT_S = 3.0

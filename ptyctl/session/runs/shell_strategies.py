@@ -1,0 +1,478 @@
+"""Completion strategies for shells, by marks that the shell sends or by a marker typed around the command."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.exec import DoneReason
+from ptyctl.core.control_sequences import BRACKETED_PASTE, ESC
+from ptyctl.core.marker import AsciiMarker, Marker, as_paste, is_typable
+from ptyctl.core.marks import OSC_NUMBER, PlacedMark
+from ptyctl.core.renderer import render
+from ptyctl.core.search import Search, compile_pattern
+from ptyctl.core.shells import Dialect, only_sets_up, reads_lines, shell_change
+from ptyctl.files import write_memory_file
+from ptyctl.platforms.device_profile import QUESTION
+from ptyctl.session.io.gate import Writer
+from ptyctl.session.io.output_stream import LINE_BYTES, OutputStream
+from ptyctl.session.io.terminal_state import SETTLE_S, TerminalState
+
+from .run import Question, Run
+from .strategy import CompletionStrategy, Typing, finish_run, type_for_run
+
+#: Settle times of a prompt without a mark (seconds): with an active line editor, after a command that may have started another
+#: shell, and for text that may be a program's question.
+UNMARKED_PROMPT_S = 0.25
+UNMARKED_NESTED_S = 0.5
+UNMARKED_UNSURE_S = 2.0
+#: Silence after which a question is reported (seconds); `responses` answer sooner.
+QUESTION_S = 0.5
+#: Times of silence after which a prompt without a mark is checked again (seconds).
+_UNMARKED_TIMES_S = (UNMARKED_PROMPT_S, UNMARKED_NESTED_S, 1.0, UNMARKED_UNSURE_S)
+#: Longest command that is typed in fish (characters), which takes 20 ms. Longer ones are sourced from a file in memory: fish
+#: lays out the whole line again about every hundred keys, so that typing 100 KB took 50 s.
+_FISH_TYPED_LIMIT = 500
+NO_MARKS = "a shell without marks is in front (su, sudo, exec, or its prompt's commands were replaced)"
+#: Size of the end of the raw output in which the ASCII end mark is searched for (bytes).
+_TAIL_BYTES = 128 * 1024
+#: How long a program that sends the end mark may need to end (seconds): in mksh printf is one.
+MARK_SENDER_S = 0.1
+#: Types at an empty line only, as for a command.
+_AT_EMPTY_LINE = Writer(system=True, command=True)
+_NOT_RUN = "the command was not run: functions in the shell replace the builtin eval and the builtins that could call it"
+
+
+class ShellStrategy(CompletionStrategy):
+    """Base of the strategies for shells that send marks. Also recognises a prompt that was shown without the expected mark."""
+
+    ends_by_marks = True
+    _command_file: Path | None = None
+    _line_feeds = 0
+    _typed_at = 0.0
+    _line_editor = False
+    _asked_raw = -1
+
+    def close(self) -> None:
+        if self._command_file is not None:
+            self._command_file.unlink(missing_ok=True)
+
+    def _begin(self, run: Run, dialect: Dialect | None) -> str:
+        """Record the state at the prompt, and return the command to type.
+
+        A long command in fish is read from a file. `dialect` is None for a shell that cannot read the files of this process:
+        it belongs to another user, or runs on another machine.
+        """
+        stream = self._stream
+        run.typing(stream.raw_size, stream.spool_end, self._terminal.last_line())
+        self._line_feeds, self._typed_at = stream.line_feeds, self._terminal.now()
+        self._line_editor = self._terminal.line_editor_active()
+        self._terminal.learn_prompt_wait()
+        if dialect != "fish" or len(run.command) <= _FISH_TYPED_LIMIT:
+            return run.command
+        self._command_file = write_memory_file(run.command.replace("\r\n", "\n").encode("utf-8", "surrogateescape"))
+        return f"source {shlex.quote(str(self._command_file))}"
+
+    def _quiet_s(self) -> float:
+        """Return the time since the last byte, or since the command was typed."""
+        return self._terminal.now() - max(self._stream.last_data, self._typed_at)
+
+    def _at_unmarked_prompt(self, run: Run, quiet_s: float, *, begun: bool, ended: bool = False) -> bool:
+        """Return whether the end of the output is a prompt that ends the run.
+
+        Args:
+            quiet_s: the time without output.
+            begun: the command has begun to run, so the text may be its output.
+            ended: the command has ended, and only the mark of the prompt is missing.
+        """
+        terminal = self._terminal
+        if quiet_s < UNMARKED_PROMPT_S or terminal.stream.line_feeds == self._line_feeds:
+            return False
+        certainty = terminal.prompt_certainty(run.profile)
+        if certainty is None or self._input_may_be_unread(quiet_s):
+            return False
+        if not begun:
+            return certainty not in ("editor", "wait") and quiet_s >= UNMARKED_NESTED_S
+        # if the command only may have started another shell, bracketed paste must be on: the previous shell turned its own off
+        editing = BRACKETED_PASTE in terminal.stream.terminal_modes
+        change = shell_change(run.command)
+        if change == "yes" or (change == "maybe" and editing):
+            return editing or quiet_s >= UNMARKED_NESTED_S
+        if (at_prompt := terminal.waits_at_prompt()) is not None:
+            return at_prompt
+        if terminal.line_editor_active() != self._line_editor or terminal.shell_in_foreground() is False:
+            return False  # a program that asks a question has no line editor, and another foreground process group
+        if ended:
+            return True
+        if reads_lines(run.command):  # with any prompt, perhaps the text of the shell's
+            return False
+        line = terminal.last_line()
+        same = certainty == "exact" or self._preceded_command(run, line)
+        if editing and (same or self._editor_is_of_shell(run, line)):
+            return True
+        return quiet_s >= UNMARKED_UNSURE_S and (same or (editing and not run.profile.may_ask(line)))
+
+    def _editor_is_of_shell(self, run: Run, line: str) -> bool:
+        """Return whether the active line editor is that of the shell at its prompt, because no program can be running."""
+        return only_sets_up(run.command) or (
+            self._terminal.shell_in_foreground() is True and not run.profile.may_ask(line) and bool(line.strip())
+        )
+
+    def _input_may_be_unread(self, quiet_s: float) -> bool:
+        """Return whether the shell may not have read the command yet, because it was not scheduled.
+
+        After UNMARKED_UNSURE_S of silence the answer is False: some programs wait for input in a way that the kernel does not
+        report.
+        """
+        return quiet_s < UNMARKED_UNSURE_S and self._terminal.input_is_read() is False
+
+    def _preceded_command(self, run: Run, line: str) -> bool:
+        """Return whether the prompt at which the command was typed was this line, in a shell that marks its prompts."""
+        if run.raw_begin is None or not line.strip():
+            return False
+        mark = ESC + b"]" + OSC_NUMBER
+        before_begin = self._stream.read_raw(max(run.raw_begin - LINE_BYTES, 0), run.raw_begin).rpartition(mark)[0]
+        shown = render(before_begin[max(before_begin.rfind(mark), 0) :], self._terminal.width())
+        return any(before.startswith(line) for before in shown.split("\n"))
+
+    def _check_question(self, run: Run) -> None:
+        """Report a question at the end of the output, once: soon if the kernel shows it, others after a time of silence."""
+        terminal, stream = self._terminal, self._terminal.stream
+        if run.question is not None and stream.raw_size != self._asked_raw:
+            run.output_followed()
+        quiet_s = terminal.now() - max(stream.last_data, run.answered_at)
+        if run.result is not None or run.raw_begin is None or quiet_s < UNMARKED_PROMPT_S or stream.raw_size == self._asked_raw:
+            return
+        line = terminal.last_line()
+        silence_s, certain = self._question_silence(run, line)
+        if silence_s is not None and quiet_s >= silence_s:
+            self._asked_raw = stream.raw_size
+            run.asked(Question(line, certain=certain))
+            stream.notify_waiters()
+
+    def _question_silence(self, run: Run, line: str) -> tuple[float | None, bool]:
+        """Return the silence after which the last line is reported as a question, in seconds, and whether it certainly is one.
+
+        None if it is no question. A program that may be a shell can be at its prompt, which is recognised sooner.
+        """
+        terminal = self._terminal
+        editing, in_program = terminal.line_editor_active(), terminal.shell_in_foreground() is False
+        echo_off = bool(line.strip()) and terminal.echo_off()
+        reads_line = self._command_reads_line(in_program)
+        if echo_off or (reads_line and not (in_program and terminal.shell_may_read())):
+            return 0.0, True
+        edits_line = (in_program or terminal.waits_at_prompt() is False) and terminal.line_editor_began()
+        if edits_line or run.profile.asks(line) or QUESTION.matches(line):
+            return QUESTION_S, True
+        prompts = run.profile.is_prompt(line) and (in_program or reads_lines(run.command))
+        if prompts and editing:
+            return QUESTION_S, False
+        if prompts or reads_line or (run.profile.may_ask(line) and not editing):
+            return UNMARKED_UNSURE_S, reads_line
+        return None, False
+
+    def _command_reads_line(self, in_program: bool) -> bool:
+        """Return whether the kernel reports that a program of the command, or the shell in the command, reads a line."""
+        if not self._terminal.reads_line() or self._terminal.has_unread_output():  # the text of its question, for example
+            return False
+        at_prompt = self._terminal.waits_at_prompt()
+        return in_program or at_prompt is False or (at_prompt is None and self._line_editor)
+
+    def _schedule_check(self, run: Run, quiet_s: float) -> None:
+        """Set the time of the next check of `_at_unmarked_prompt`. Shortly after output, further output only postpones it.
+
+        A local program may begin to read without any output, so it is checked again and again.
+        """
+        self.checks_output = run.interrupted or quiet_s >= UNMARKED_PROMPT_S
+        for stay_s in _UNMARKED_TIMES_S:
+            if quiet_s < stay_s:
+                self.next_check = self._terminal.now() + stay_s - quiet_s
+                return
+        is_local = self._terminal.shell_in_foreground() is not None
+        self.next_check = self._terminal.now() + UNMARKED_UNSURE_S if is_local else None
+
+
+class MarksStrategy(ShellStrategy):
+    """Types the command unchanged or in an eval, and waits for the marks.
+
+    Attributes:
+        marks_lost: whether a prompt ended the run without a mark.
+    """
+
+    def __init__(self, terminal: TerminalState, marker: Marker) -> None:
+        super().__init__(terminal)
+        self.marks_lost = False
+        self._marker = marker
+        self._end: PlacedMark | None = None
+
+    def attach(self) -> None:
+        """Attach to a command that a person typed at the prompt, or that an earlier process typed."""
+        self._line_editor = True
+
+    async def type(self, run: Run, writer: Writer) -> None:
+        command, dialect = self._begin(run, self._marker.dialect), self._marker.dialect
+        editing = BRACKETED_PASTE in self._stream.terminal_modes
+        if not editing or dialect == "fish" or not is_typable(command):  # fish sends no mark for a command it refuses
+            # the blank keeps the line out of the history, if configured
+            command = as_paste(f" {self._marker.eval_command(command)}", editing, dialect)
+        await type_for_run(self._terminal, run, command + "\n", writer)
+
+    def check(self, run: Run) -> None:
+        quiet_s = self._quiet_s()
+        if self._stream.ended is not None:
+            finish_run(self._terminal, run, "eof")
+        elif self._at_unmarked_prompt(run, quiet_s, begun=run.raw_begin is not None, ended=self._end is not None):
+            self.marks_lost = True
+            run.output_began_with_echo()
+            prompt = self._terminal.last_line()
+            if prompt.strip() and only_sets_up(run.command):
+                self._terminal.learn_prompt(prompt)  # whatever its form: the next command is typed at it
+            if self._end is None:
+                finish_run(self._terminal, run, "prompt", exit_code_reason=NO_MARKS, prompt_after=prompt)
+            else:
+                self._finish_at(run, self._end, self._end.mark.status)
+        else:
+            self._check_question(run)
+            self._schedule_check(run, quiet_s)
+
+    def mark_received(self, run: Run, placed: PlacedMark) -> None:
+        """Record the begin and end marks; the prompt mark ends the run, also without them.
+
+        The run does not end at its end mark, because the prompt that follows could be taken for the prompt of the next run.
+        """
+        if not run.sent or placed.mark.nonce == self._marker.nonce:
+            return
+        kind = placed.mark.kind
+        if kind == "begin" and run.raw_begin is None:
+            run.output_began(placed.raw_end, placed.spool_end)
+        elif kind == "end" and run.raw_begin is not None:
+            self._end = self._end or placed
+        elif kind == "prompt":
+            run.output_began_with_echo()  # if nothing ran: the shell's message follows the echo
+            self._finish_at(run, self._end or placed, placed.mark.status)  # hooks may have changed the end mark's status
+
+    def _finish_at(self, run: Run, end: PlacedMark, exit_code: int | None) -> None:
+        reason: DoneReason = "cancelled" if run.ended_by_signal(exit_code) else "marks"
+        finish_run(self._terminal, run, reason, raw_end=end.raw_begin, spool_end=end.spool_begin, exit_code=exit_code)
+
+
+@dataclass(frozen=True, slots=True)
+class _ShownPrompt:
+    """A prompt at the end of the output: the raw and the spool offset after it, and its line."""
+
+    raw: int
+    spool: int
+    line: str
+
+    @classmethod
+    def now(cls, terminal: TerminalState) -> Self:
+        """Return the prompt that is shown now."""
+        stream = terminal.stream
+        return cls(stream.raw_size, stream.spool_end + stream.normaliser.held, terminal.last_line())
+
+
+class MarkerStrategy(ShellStrategy):
+    """Wraps the command so that the shell sends a mark before and after it.
+
+    Attributes:
+        marker: the marker used.
+        defined: whether the shell has the function that sends marks.
+    """
+
+    def __init__(
+        self,
+        terminal: TerminalState,
+        marker: Marker,
+        *,
+        defined: bool,
+        nested: bool,
+        local: bool,
+        program: tuple[int, str] | None = None,
+    ) -> None:
+        """Create the strategy.
+
+        Args:
+            nested: the shell runs inside a shell that has marks.
+            local: the shell is a program of this machine.
+            program: the shell, as `TerminalState.foreground_program`; None if it is not known.
+        """
+        super().__init__(terminal)
+        self.marker = marker
+        self.defined = defined
+        self._counter = 0
+        self._nested = nested
+        self._dialect = marker.dialect if local and not nested else None  # a nested shell may be another user's
+        self._program = program
+        self._end: PlacedMark | None = None
+        self._end_due = 0.0
+        self._outer_end: PlacedMark | None = None
+        self._ascii_marks: _AsciiMarks | None = None
+        self._prompt: _ShownPrompt | None = None
+
+    async def type(self, run: Run, writer: Writer) -> None:
+        terminal, stream, marker = self._terminal, self._terminal.stream, self.marker
+        self._counter = stream.next_counter(marker.nonce)
+        line = marker.line(self._begin(run, self._dialect), self._counter, define=not self.defined)
+        if isinstance(marker, AsciiMarker):
+            self._ascii_marks = _AsciiMarks(marker, self._counter, stream)
+        typed = as_paste(line, BRACKETED_PASTE in stream.terminal_modes, marker.dialect)
+        await type_for_run(terminal, run, typed + "\n", writer)
+
+    def check(self, run: Run) -> Typing | None:
+        quiet_s = self._quiet_s()
+        if self._ascii_marks is not None:
+            self._ascii_marks.check(run, self._terminal)
+        if self._end is not None:
+            if self._shell_is_back() or self._terminal.now() >= self._end_due or self._stream.ended is not None:
+                self._finish_at(run, self._end)
+            return None
+        if self._stream.ended is not None:
+            finish_run(self._terminal, run, "eof")
+        elif self._lacks_end_mark(run, quiet_s):
+            return self._request_end_mark()
+        elif self._prompt_without_mark(run, quiet_s):
+            self.defined = False
+            run.output_began_with_echo()
+            why = "interrupted" if run.interrupted else "the shell showed its prompt, and no exit code"
+            reason: DoneReason = "cancelled" if run.interrupted else "prompt"
+            self._finish_at_prompt(run, reason, self._stream.spool_end, why=why)
+        self._check_question(run)
+        self._schedule_check(run, quiet_s)
+        self.checks_output = self.checks_output or self._ascii_marks is not None
+        if run.interrupted and quiet_s < SETTLE_S:
+            self.next_check = self._terminal.now() + SETTLE_S - quiet_s
+        return None
+
+    def _lacks_end_mark(self, run: Run, quiet_s: float) -> bool:
+        """Return whether the shell is certainly back at its prompt without an end mark, and can send one.
+
+        An error may end the line before the end mark: of syntax in mksh, of a special builtin without `command`, or SIGINT.
+        """
+        may_ask = self._prompt is None and self._ascii_marks is None and not self._terminal.has_unfinished_line
+        at_prompt = may_ask and run.raw_begin is not None and not run.interrupted and quiet_s >= UNMARKED_PROMPT_S
+        return at_prompt and not self._input_may_be_unread(quiet_s) and self._terminal.waits_at_prompt() is True
+
+    async def _request_end_mark(self) -> None:
+        """Type a line that sends the end mark with the status of the command, unless another task has typed into the line."""
+        self._prompt, line_feeds = _ShownPrompt.now(self._terminal), self._line_feeds
+        self._typed_at, self._line_feeds = self._terminal.now(), self._stream.line_feeds
+        try:
+            await self._terminal.gate.type(self.marker.end_line(self._counter + 1) + "\n", _AT_EMPTY_LINE)
+        except PtyctlError as error:
+            if error.code is not ErrorCode.BUSY:
+                raise
+            self._line_feeds = line_feeds  # the run ends at its prompt, without an exit code
+
+    def mark_received(self, run: Run, placed: PlacedMark) -> None:
+        mark = placed.mark
+        if mark.nonce != self.marker.nonce:
+            if self._nested and run.sent:
+                self._outer_mark_received(run, placed)
+            return
+        if mark.kind == "begin" and mark.counter == self._counter:
+            self.defined = True
+            run.output_began(placed.raw_end, placed.spool_end)
+        elif mark.kind == "end" and mark.counter == self._counter:
+            refuse_run(self._terminal, run)
+        elif mark.kind == "end" and mark.counter == self._counter + 1 and run.raw_begin is not None:
+            if self._shell_is_back():
+                self._finish_at(run, placed)
+            elif self._end is None:
+                self._end, self._end_due = placed, self._terminal.now() + MARK_SENDER_S
+                self.checks_output, self.next_check = True, self._end_due
+
+    def _shell_is_back(self) -> bool:
+        """Return whether the sender of the end mark has ended, so that the next command is judged and typed at the shell."""
+        return self._program is None or self._terminal.foreground_program() == self._program
+
+    def _finish_at(self, run: Run, end: PlacedMark) -> None:
+        status = end.mark.status
+        reason: DoneReason = "cancelled" if run.ended_by_signal(status) else "marker"
+        if self._prompt is None:
+            finish_run(self._terminal, run, reason, raw_end=end.raw_begin, spool_end=end.spool_begin, exit_code=status)
+        else:
+            self._finish_at_prompt(run, reason, end.spool_begin, exit_code=status)
+
+    def _finish_at_prompt(
+        self, run: Run, reason: DoneReason, spool_end: int, *, exit_code: int | None = None, why: str | None = None
+    ) -> None:
+        """Finish a run whose output ends with the prompt; a line that requested the end mark may follow, up to `spool_end`."""
+        prompt = self._prompt or _ShownPrompt.now(self._terminal)
+        finish_run(
+            self._terminal,
+            run,
+            reason,
+            raw_end=prompt.raw,
+            spool_end=spool_end,
+            output_end=prompt.spool,
+            exit_code=exit_code,
+            exit_code_reason=why,
+            prompt_after=prompt.line,
+        )
+
+    def _outer_mark_received(self, run: Run, placed: PlacedMark) -> None:
+        """Handle a mark of the outer shell: the nested shell, in which the command was typed, has ended."""
+        if placed.mark.kind == "end":
+            self._outer_end = placed
+        elif placed.mark.kind == "prompt":
+            run.output_began_with_echo()
+            end = self._outer_end or placed
+            finish_run(
+                self._terminal, run, "marks", raw_end=end.raw_begin, spool_end=end.spool_begin, exit_code=placed.mark.status
+            )
+
+    def _prompt_without_mark(self, run: Run, quiet_s: float) -> bool:
+        """Return whether the prompt ends the run without a mark.
+
+        After an interrupt a shell drops the rest of the line with the second mark (bash, dash, zsh). A command that another
+        SIGINT ends has the same effect, and a nested shell sends no marks.
+        """
+        if not run.interrupted:
+            return self._at_unmarked_prompt(run, quiet_s, begun=True)
+        terminal = self._terminal
+        at_prompt = terminal.is_prompt(terminal.last_line(), run.profile)
+        return at_prompt and quiet_s >= SETTLE_S
+
+
+def refuse_run(terminal: TerminalState, run: Run) -> None:
+    """End a run whose end mark arrived in place of its begin mark: the shell could not evaluate the command."""
+    error = PtyctlError(ErrorCode.UNSUPPORTED, _NOT_RUN, hint="remove one of these functions: unset -f eval")
+    run.output_began_with_echo()
+    finish_run(terminal, run, "cancelled", failure=error, cancel_reason=error.message)
+
+
+class _AsciiMarks:
+    """Searches the spool for marks in ASCII form."""
+
+    def __init__(self, marker: AsciiMarker, counter: int, stream: OutputStream) -> None:
+        self._stream = stream
+        self._begin = Search(compile_pattern(marker.pattern("B", counter), "marker"), stream.spool_end)
+        self._refused = Search(compile_pattern(marker.pattern("E", counter), "marker"), stream.spool_end)
+        self._end: Search | None = None
+        self._end_pattern = compile_pattern(marker.pattern("E", counter + 1), "marker")
+        self._raw = stream.raw_size
+
+    def check(self, run: Run, terminal: TerminalState) -> None:
+        if self._end is None:
+            found = self._begin.search(self._stream.window)
+            if found is None:
+                if self._refused.search(self._stream.window) is not None:
+                    refuse_run(terminal, run)
+                return
+            text = self._stream.read(found.start, found.end)
+            position = self._stream.read_raw(self._raw, self._stream.raw_size).find(text)
+            run.output_began(self._raw + max(position, 0) + len(text), found.end)
+            self._end = Search(self._end_pattern, found.end)
+        found = self._end.search(self._stream.window)
+        if found is not None:
+            text = self._stream.read(found.start, found.end)
+            exit_code = int(self._end_pattern.search(text).group(1))
+            finish_run(terminal, run, "marker", raw_end=self._raw_end(text), spool_end=found.start, exit_code=exit_code)
+
+    def _raw_end(self, mark: bytes) -> int:
+        """Return the raw offset of the end mark. printf writes it in one call, so it is contiguous."""
+        begin = max(self._raw, self._stream.raw_size - _TAIL_BYTES)
+        return begin + max(self._stream.read_raw(begin, self._stream.raw_size).rfind(mark), 0)
