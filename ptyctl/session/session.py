@@ -36,9 +36,9 @@ from ptyctl.session.runs.runs import Runs
 from ptyctl.session.runs.shells import new_nonce
 from ptyctl.session.runs.strategy_selector import StrategySelector
 from ptyctl.session.screen.display import Display
-from ptyctl.session.transcript.block_recovery import EventLogPosition, OpenBlock
 from ptyctl.session.transcript.meta_file import MetaFile
 from ptyctl.session.transcript.recovery import TranscriptState, new_folder
+from ptyctl.session.transcript.stored_blocks import EventLogPosition, OpenBlock
 from transports.channel import Channel
 from transports.errors import ChannelBroken, ChannelEnded, ChannelError, ReceiverFailed
 

@@ -19,7 +19,7 @@ from ptyctl.session.runs.prompt_strategy import unanswered_line
 from ptyctl.session.runs.run import UNTYPED, Run, RunResult
 from ptyctl.session.runs.run_output import error_lines, run_output
 from ptyctl.session.session import Session
-from ptyctl.session.transcript.block_recovery import is_discarded
+from ptyctl.session.transcript.stored_blocks import is_discarded
 
 from .mode_change import change_mode, mode_at
 from .output_selection import select_output

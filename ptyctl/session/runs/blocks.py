@@ -20,8 +20,7 @@ from ptyctl.api.session import BlockStatus
 from ptyctl.session.io.output_stream import MarksHandled, OutputStream
 from ptyctl.session.io.time_slice import TimeSlice
 from ptyctl.session.transcript.append_file import AppendFile, json_line
-from ptyctl.session.transcript.block_recovery import is_discarded, output_size, write_outputs
-from ptyctl.session.transcript.stored_blocks import BlockRow, StoredBlocks
+from ptyctl.session.transcript.stored_blocks import BlockRow, StoredBlocks, is_discarded, output_size, write_outputs
 
 from .run import Run
 

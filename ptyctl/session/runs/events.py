@@ -13,8 +13,7 @@ from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.signal import Signal
 from ptyctl.session.io.time_slice import TimeSlice
 from ptyctl.session.transcript.append_file import AppendFile, json_line
-from ptyctl.session.transcript.block_recovery import EventLogPosition, is_discarded
-from ptyctl.session.transcript.stored_blocks import BlockRow
+from ptyctl.session.transcript.stored_blocks import BlockRow, EventLogPosition, is_discarded
 
 from .run import Run
 

@@ -22,7 +22,7 @@ from ptyctl.session.io.errors import from_os_error
 from ptyctl.session.io.gate import Permit, Writer
 from ptyctl.session.io.signal import CoalescedTimer, Signal
 from ptyctl.session.io.terminal_state import ANSWER_S, TerminalState
-from ptyctl.session.transcript.block_recovery import OpenBlock
+from ptyctl.session.transcript.stored_blocks import OpenBlock
 from ptyctl.session.verdict_thread import LONG_TEXT
 
 from .run import Run

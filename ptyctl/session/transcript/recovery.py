@@ -19,18 +19,19 @@ from ptyctl.core.normaliser import Normaliser
 from ptyctl.files import FILE_MODE
 
 from .block_marks import BlockMarksReader
-from .block_recovery import (
+from .jsonl import PAUSE_S, PIECE_BYTES, cut_torn_line, read_rows, read_rows_backwards, read_rows_containing
+from .prompt_lines import PACKED_BYTES, PromptLines
+from .raw_log import RawLog
+from .stored_blocks import (
     EventLogPosition,
     OpenBlock,
+    StoredBlocks,
     end_blocks,
     find_running_block,
     read_blocks,
     read_event_log_position,
+    store_blocks,
 )
-from .jsonl import PAUSE_S, PIECE_BYTES, cut_torn_line, read_rows, read_rows_backwards, read_rows_containing
-from .prompt_lines import PACKED_BYTES, PromptLines
-from .raw_log import RawLog
-from .stored_blocks import StoredBlocks, store_blocks
 
 _DIRECTORY_MODE = 0o700
 #: Number of last rows of input that are kept. Each key of a person may be a row.

@@ -1,18 +1,29 @@
-"""The blocks of a session in memory, as recovery passes them to the session."""
+"""The blocks of a session on disk: reads their rows, ends them after a crash, and writes their output files on request."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ptyctl.api.blocks import Block
+from ptyctl.files import FILE_MODE
 
-from .block_recovery import is_discarded
+from .block_marks import BlockMarksReader
+from .jsonl import PAUSE_S, count_rows, read_rows_backwards
+from .raw_log import RawLog
 
-#: A row of the file: the fields of a `Block` that are not None.
+#: A row of blocks.jsonl: the fields of a `Block` that are not None.
 BlockRow = dict[str, Any]
+#: Bytes copied per system call, which then takes a few milliseconds.
+_COPY_BYTES = 8 * 1024 * 1024
+#: Rows of blocks.jsonl that are read at once, in about 3 ms.
+_PIECE_ROWS = 256
+_SERVER_ENDED = "the server ended while it ran"
 
 
 @dataclass(slots=True)
@@ -66,3 +77,185 @@ def store_blocks(rows: Iterable[Block]) -> StoredBlocks:
     for block in rows:
         stored.add(block)
     return stored
+
+
+@dataclass(frozen=True, slots=True)
+class EventLogPosition:
+    """How far events.jsonl reports the session's blocks.
+
+    Attributes:
+        events: number of events.
+        block_id: the last block in the log.
+        raw_to: end of that block's last output event in output.raw.
+        ended: whether that block's end is in the log.
+    """
+
+    events: int = 0
+    block_id: str | None = None
+    raw_to: int | None = None
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OpenBlock:
+    """A block without an end, whose command still runs.
+
+    Attributes:
+        raw_begin, spool_begin: offsets of its output, or None if no output was received before the crash.
+    """
+
+    block: Block
+    raw_begin: int | None
+    spool_begin: int | None
+
+
+def output_path(folder: Path, block_id: str) -> str:
+    """Return the path of a block's output file."""
+    return f"{folder}/blocks/{block_id.rpartition('/')[2]}.out"
+
+
+def read_blocks(folder: Path) -> Iterator[Block]:
+    """Yield the rows of blocks.jsonl: one for the start of a block and one for its end. Unreadable rows are skipped.
+
+    Pauses between pieces, so that the event loop can run.
+    """
+    path = folder / "blocks.jsonl"
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for number, line in enumerate(file):
+            if number % _PIECE_ROWS == 0:
+                time.sleep(PAUSE_S)
+            try:
+                block = Block.model_validate_json(line)
+            except ValueError:
+                continue
+            block.output_path = output_path(folder, block.block_id)  # the folder may have been moved
+            yield block
+
+
+def end_blocks(
+    folder: Path, unfinished: list[Block], raw: RawLog, spool_end: int, marks: BlockMarksReader, running: Block | None = None
+) -> list[Block]:
+    """Append a row for the end of each of these blocks, except `running`, to blocks.jsonl. Return the rows.
+
+    A block is `completed` if its end mark is in output.raw: the server died before it wrote the row. Otherwise it is
+    `cancelled`. `marks` reads the marks of the last incarnation.
+    """
+    over = [block for block in unfinished if block is not running]
+    ended = [_completed(block, marks) or _cancelled(block, raw, spool_end, marks) for block in over]
+    if ended:
+        with (folder / "blocks.jsonl").open("ab") as file:
+            file.writelines(block.json_bytes() + b"\n" for block in ended)
+    return ended
+
+
+def find_running_block(unfinished: list[Block], marks: BlockMarksReader) -> OpenBlock | None:
+    """Return the last of the blocks without an end if its command still runs in a program that outlived its server.
+
+    Runs that were declined meanwhile may follow it. Without an end in blocks.jsonl, a block has ended if a prompt mark of
+    the shell follows its begin in output.raw. The prompt that a new shell shows before it begins the command does not count.
+    """
+    if not unfinished:
+        return None
+    block = unfinished[-1]
+    found = marks.of_shell(block)
+    if found.prompt is not None or (found.begin is None and found.shown):
+        return None
+    begin = found.output_begin
+    return OpenBlock(block, *((begin.raw_end, begin.spool_end) if begin is not None else (None, None)))
+
+
+def is_discarded(block: Block) -> bool:
+    """Return whether a block's command was refused and not typed: the block has no output and no events.
+
+    Rows of earlier versions do not have `refused`.
+    """
+    if block.refused is not None:
+        return True
+    return block.status == "cancelled" and block.raw_end == block.raw_begin and block.reason != _SERVER_ENDED
+
+
+def has_output(block: Block, size: int) -> bool:
+    """Return whether a block's output file is complete. `size` is its `output_size`."""
+    try:
+        return Path(block.output_path).stat().st_size == size
+    except OSError:
+        return False
+
+
+def output_size(block: Block, raw_size: int) -> int:
+    """Return the number of bytes of an ended block's output that output.raw holds."""
+    assert block.raw_end is not None
+    return max(min(block.raw_end, raw_size) - block.raw_begin, 0)
+
+
+def write_outputs(blocks: list[Block], raw: Path, raw_size: int) -> None:
+    """Write the output files of ended blocks that are missing. Needs no lock, as this part of output.raw no longer changes."""
+    for block in blocks:
+        if not has_output(block, output_size(block, raw_size)):
+            _write_output(block, raw, raw_size)
+
+
+def _write_output(block: Block, raw: Path, raw_size: int) -> None:
+    """Copy a block's output from output.raw into its own file. On a full disk the file is missing or incomplete."""
+    try:
+        with (
+            raw.open("rb") as source,
+            open(block.output_path, "wb", opener=lambda name, flags: os.open(name, flags, FILE_MODE)) as file,
+        ):
+            at, end = block.raw_begin, block.raw_begin + output_size(block, raw_size)
+            while at < end and (copied := os.sendfile(file.fileno(), source.fileno(), at, min(end - at, _COPY_BYTES))):
+                at += copied
+    except OSError:
+        return
+
+
+def read_event_log_position(folder: Path) -> EventLogPosition:
+    """Return the position of the last event in events.jsonl. Events are written in order: only the last can be missing."""
+    path, raw_to = folder / "events.jsonl", None
+    count = count_rows(path)
+    for _, row in read_rows_backwards(path):
+        if row["type"] == "agent_block_delta" and raw_to is None:
+            raw_to = row["raw_to"]
+        elif row["type"] in ("agent_block_begin", "agent_block_end"):
+            return EventLogPosition(count, row["block"]["block_id"], raw_to, row["type"] == "agent_block_end")
+    return EventLogPosition(count)
+
+
+def _completed(block: Block, marks: BlockMarksReader) -> Block | None:
+    """Return the block with its end from a mark in output.raw (end mark or next prompt); None without such a mark."""
+    found = marks.of_block(block)
+    begin, end, prompt = found.begin, found.end, found.prompt
+    if begin is None and found.shown:
+        # A command may be typed before the shell shows its prompt, which then is not the end of the command.
+        after = found.shown if marks.follows_prompt(block) else found.shown[1:]
+        prompt = after[0] if after else None
+    last = end or prompt
+    if last is None:
+        return None
+    return block.model_copy(
+        update={
+            "ts_end": int(time.time() * 1000),
+            "status": "completed",
+            "exit_code": (prompt or last).mark.status,  # a shell's hooks may have changed the end mark's status
+            "raw_begin": begin.raw_end if begin else block.raw_begin,
+            "spool_begin": begin.spool_end if begin else block.spool_begin,
+            "raw_end": last.raw_begin,
+            "spool_end": last.spool_begin,
+        }
+    )
+
+
+def _cancelled(block: Block, raw: RawLog, spool_end: int, marks: BlockMarksReader) -> Block:
+    if (begin := marks.of_block(block).output_begin) is not None:
+        block = block.model_copy(update={"raw_begin": begin.raw_end, "spool_begin": begin.spool_end})
+    return block.model_copy(
+        update={
+            "ts_end": int(time.time() * 1000),
+            "status": "cancelled",
+            "reason": _SERVER_ENDED,
+            "raw_end": max(raw.size, block.raw_begin),
+            "spool_end": max(spool_end, block.spool_begin),
+        }
+    )

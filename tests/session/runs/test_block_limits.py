@@ -16,8 +16,7 @@ from ptyctl.session.runs.run import Run, RunResult
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
 from ptyctl.session.transcript.append_file import json_line
-from ptyctl.session.transcript.block_recovery import read_blocks
-from ptyctl.session.transcript.stored_blocks import store_blocks
+from ptyctl.session.transcript.stored_blocks import read_blocks, store_blocks
 from tests.cost import assert_cost
 from tests.session.crash_simulation import restore, simulate_crash
 from tests.session.scripted_session import connect_session

@@ -22,8 +22,7 @@ from ptyctl.session.io.time_slice import SLICE_S
 from ptyctl.session.runs.blocks import Blocks
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
-from ptyctl.session.transcript.block_recovery import EventLogPosition
-from ptyctl.session.transcript.stored_blocks import store_blocks
+from ptyctl.session.transcript.stored_blocks import EventLogPosition, store_blocks
 from tests.session.conftest import Connect
 
 COUNT = 40_000

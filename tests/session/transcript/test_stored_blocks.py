@@ -14,9 +14,8 @@ from ptyctl.core.marks import MarkReader
 from ptyctl.core.normaliser import Normaliser
 from ptyctl.session.transcript.append_file import json_line
 from ptyctl.session.transcript.block_marks import BlockMarksReader
-from ptyctl.session.transcript.block_recovery import end_blocks, find_running_block
 from ptyctl.session.transcript.raw_log import RawLog
-from ptyctl.session.transcript.stored_blocks import store_blocks
+from ptyctl.session.transcript.stored_blocks import end_blocks, find_running_block, store_blocks
 
 NONCE = "00112233aabbccdd"
 PIECES = [b"\r", b"\n", b"\r\n", b"text", "é".encode(), b"\x1b[K", b"\x1b[?2004h", b"\x1b]0;title\x07", b"\b", b" "]
