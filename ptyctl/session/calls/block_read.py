@@ -11,9 +11,8 @@ from ptyctl.api.blocks import Block, BlocksGet, BlocksRead, BlocksReply, BlocksS
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, invalid
 from ptyctl.core.echo import strip_echo, strip_prompt
 from ptyctl.core.spool import UTF8_MAX_BYTES, whole_characters
-from ptyctl.session.io.base64_text import base64_text
 from ptyctl.session.io.output_stream import OutputStream
-from ptyctl.session.io.time_slice import TimeSlice
+from ptyctl.session.io.time_slice import TimeSlice, base64_text
 from ptyctl.session.runs.run_output import OutputRenderer
 from ptyctl.session.session import Session
 

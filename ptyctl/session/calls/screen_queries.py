@@ -25,8 +25,8 @@ from ptyctl.api.screen import (
 )
 from ptyctl.core.screen import ScreenSnapshot, StyledRun
 from ptyctl.core.search import compile_pattern
-from ptyctl.session.io.base64_text import base64_text
 from ptyctl.session.io.output_wait import WaitConditions, WaitProgress
+from ptyctl.session.io.time_slice import base64_text
 from ptyctl.session.screen.screen import ATTRIBUTES_COST, ScreenState, run_for
 from ptyctl.session.session import Session
 

@@ -17,7 +17,7 @@ from fixtures.memory_channel import MemoryChannel
 from ptyctl.platforms import Platforms
 from ptyctl.session.approvals import Approvals
 from ptyctl.session.io import time_slice
-from ptyctl.session.io.base64_text import base64_text
+from ptyctl.session.io.time_slice import base64_text
 from ptyctl.session.runs.run_output import OutputRenderer
 from ptyctl.session.session import Session
 from tests.session.file_faults import intercept
