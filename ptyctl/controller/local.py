@@ -37,11 +37,10 @@ from ptyctl.inventory import Inventory
 from ptyctl.platforms import Platforms
 from ptyctl.session import verdict_thread
 from ptyctl.session.approvals import Approvals, HeldText
-from ptyctl.session.calls.console_log import console_log
 from ptyctl.session.calls.exec import execute
 from ptyctl.session.calls.output_parser import execute_parsed
 from ptyctl.session.calls.read import read
-from ptyctl.session.calls.recording_events import read_recording_events
+from ptyctl.session.calls.recording_read import console_log, read_recording_events
 from ptyctl.session.calls.screen_read import read_on_screen
 from ptyctl.session.calls.watch import watch
 from ptyctl.session.calls.write import write

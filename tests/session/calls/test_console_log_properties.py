@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ptyctl.api.operator import LogLine
 from ptyctl.core.renderer import WidthHistory
-from ptyctl.session.calls.console_log import _Log
+from ptyctl.session.calls.recording_read import _Log
 
 texts = st.lists(st.text(alphabet="ab é", max_size=8), max_size=12).map("\n".join).map(str.encode)
 steps = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 200), st.booleans()), max_size=12)
