@@ -19,7 +19,7 @@ from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.api.model import Addressed
 from ptyctl.api.pty import PtyReply, PtyReplyBase, encode_error
 from ptyctl.api.session import SessionRequest
-from ptyctl.session.calls import block_read, expect_send, pty_calls, screen_queries, termination
+from ptyctl.session.calls import block_read, expect_send, pty_calls, screen_read, termination
 from ptyctl.session.calls.block_search import blocks_search
 from ptyctl.session.io.errors import from_os_error
 from ptyctl.session.io.output_stream import OutputStream
@@ -72,11 +72,11 @@ class Conversations:
             blocks.BlocksGet: block_read.blocks_get,
             blocks.BlocksRead: block_read.BlockReader().read,
             blocks.BlocksSearch: blocks_search,
-            screen.PtyReadRaw: screen_queries.read_raw,
-            screen.PtyReadScreen: screen_queries.read_screen,
-            screen.PtyReadScreenDeltas: screen_queries.read_deltas,
-            screen.PtyScreenStatus: screen_queries.status,
-            screen.PtyReadScrollback: screen_queries.read_scrollback,
+            screen.PtyReadRaw: screen_read.read_raw,
+            screen.PtyReadScreen: screen_read.read_screen,
+            screen.PtyReadScreenDeltas: screen_read.read_deltas,
+            screen.PtyScreenStatus: screen_read.status,
+            screen.PtyReadScrollback: screen_read.read_scrollback,
         }
 
     async def session_id(self, request: Addressed | SessionRequest, *, create: bool = False) -> str | None:

@@ -301,7 +301,7 @@ async def test_thumbnail_is_sent_after_change_only(controller: Controller, open_
 async def test_thumbnail_of_screen_with_too_many_attributes_is_sent_without_them(
     controller: Controller, open_session: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ptyctl.session.calls.screen_queries._MAX_RUNS", 1)
+    monkeypatch.setattr("ptyctl.session.calls.screen_read._MAX_RUNS", 1)
     handle = await scripted_program(open_session, b"\x1b[1mbold\x1b[m \x1b[3mitalics\x1b[m\r\n")
     async with stream_server(controller) as address, stream_client(address) as client:
         await client.subscribe(1, f"screen:{handle.session_id}")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ptyctl.api.io import MAX_WAIT_MS
 from ptyctl.api.pty import MatchSpan, PromptExtra, PtyReply
 from ptyctl.core.marks import SENTINEL, read_sentinel
 from ptyctl.core.renderer import render_line
@@ -240,6 +241,11 @@ def _learned_prompt(session: Session, cursor: int) -> MatchRange | None:
 
 def _is_prompt(session: Session, line: bytes) -> bool:
     return session.prompt.match(render_line(line), session.profile()) is not None
+
+
+def wait_seconds(timeout_ms: int) -> float:
+    """Convert the timeout of a call to seconds, at most MAX_WAIT_MS."""
+    return min(timeout_ms, MAX_WAIT_MS) / 1000
 
 
 def match_reply(session: Session, match: MatchRange, expected: Expectation) -> PtyReply:

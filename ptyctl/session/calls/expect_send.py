@@ -15,8 +15,8 @@ from ptyctl.session.runs.run_output import run_output
 from ptyctl.session.session import Session
 
 from .cursor import past_the_end
-from .expect import Expectation, ExpectWait, expectation, match_reply, timeout_reply
-from .pty_calls import begin, output_cursor, until_idle, wait_seconds
+from .expect import Expectation, ExpectWait, expectation, match_reply, timeout_reply, wait_seconds
+from .pty_calls import begin, output_cursor, until_idle
 
 #: How long the mode may take to become idle after the end of a run (seconds).
 _IDLE_WAIT_S = 2.0

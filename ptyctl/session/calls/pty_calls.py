@@ -31,7 +31,7 @@ from ptyctl.session.session import Session
 from transports.caller import expand_user, is_directory
 
 from .cursor import past_the_end
-from .expect import Expectation, ExpectWait, expectation, match_reply, timeout_reply
+from .expect import Expectation, ExpectWait, expectation, match_reply, timeout_reply, wait_seconds
 from .write import press_key, type_with_approval
 
 #: How long a shell may take for its start-up files and the echo of a command: the reply's cursor is after the echo (seconds).
@@ -224,11 +224,6 @@ async def until_idle(session: Session, deadline: float) -> bool:
     while session.runs.mode != "idle" and asyncio.get_running_loop().time() < deadline:
         await session.stream.wait(deadline)
     return session.runs.mode == "idle"
-
-
-def wait_seconds(timeout_ms: int) -> float:
-    """Convert the timeout of a call to seconds, at most MAX_WAIT_MS."""
-    return min(timeout_ms, MAX_WAIT_MS) / 1000
 
 
 async def _wait_until_released(session: Session) -> None:

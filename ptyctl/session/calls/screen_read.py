@@ -1,22 +1,48 @@
-"""Reads with `mode: screen`: the screen now, or once it matches a pattern or stops changing (ptyctl_session_io)."""
+"""Reads of the screen: mode screen of ptyctl_session_io, and the tools pty_read_screen, pty_read_raw and their like."""
 
 from __future__ import annotations
 
 import asyncio
-from operator import methodcaller
+import base64
+import time
+from operator import attrgetter, methodcaller
+from typing import Any
 
 from ptyctl.api.controller import Progress
+from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.io import IoReply, IoRequest
-from ptyctl.core.search import AnyMatch
+from ptyctl.api.screen import (
+    AttributeRun,
+    DeltasReply,
+    Position,
+    PtyReadRaw,
+    PtyReadScreen,
+    PtyReadScreenDeltas,
+    PtyReadScrollback,
+    PtyScreenStatus,
+    RawReply,
+    ScreenReply,
+    ScreenStatusReply,
+    ScrollbackReply,
+)
+from ptyctl.core.screen import ScreenSnapshot, StyledRun
+from ptyctl.core.search import AnyMatch, compile_pattern
 from ptyctl.session.io.output_wait import WaitConditions, WaitEnd, WaitProgress
 from ptyctl.session.io.pattern_search import search_with
-from ptyctl.session.screen.screen import ScreenState
+from ptyctl.session.io.time_slice import base64_text
+from ptyctl.session.screen.screen import ATTRIBUTES_COST, ScreenState, run_for
 from ptyctl.session.session import Session
 
+from .block_read import find_block
+from .expect import wait_seconds
 from .read import input_hints, wait_conditions
 
 #: Interval between two looks at a screen that changes all the time (seconds).
 _LOOK_AGAIN_S = 0.02
+#: Limit of the styled runs in a reply: the cells of a screen of 200 by 50, each with another style than its neighbour.
+_MAX_RUNS = 10_000
+_STYLE_FIELDS = tuple(name for name in StyledRun.__slots__ if name not in ("begin", "end"))
+_STYLE = attrgetter(*_STYLE_FIELDS)
 
 
 async def read_on_screen(session: Session, request: IoRequest, progress: Progress | None = None) -> IoReply:
@@ -102,3 +128,155 @@ async def _pause(session: Session, state: ScreenState, due: float) -> None:
         await session.stream.wait(due)
     if session.screen.is_outdated(state):
         await asyncio.sleep(min(_LOOK_AGAIN_S, max(due - loop.time(), 0)))
+
+
+async def read_raw(session: Session, request: PtyReadRaw) -> RawReply:
+    """Return raw bytes; fewer than were received if some were not kept."""
+    if request.from_offset > session.stream.raw_size:
+        raise invalid(f"from_offset {request.from_offset} is past the end, {session.stream.raw_size}", field="from_offset")
+    data = session.stream.read_raw(request.from_offset, request.from_offset + request.max_bytes)
+    size, kept = session.stream.raw_size, session.stream.raw_kept
+    lost = size - kept if not data else 0
+    return RawReply(
+        data_b64=await base64_text(data),
+        offset=request.from_offset,
+        resume_offset=request.from_offset + len(data),
+        raw_size=size,
+        message=f"{lost} bytes from {kept} on were not kept: the disk or the quota was full" if lost else None,
+    )
+
+
+async def read_screen(session: Session, request: PtyReadScreen) -> ScreenReply:
+    """Return the screen now, once a condition holds, or `at` an offset or the end of a block.
+
+    Raises:
+        PtyctlError: INVALID_ARGUMENT for a pattern, an offset past the end, or of bytes that were not kept; NOT_FOUND for a
+            block; BUSY.
+    """
+    if request.until_regex is not None or request.until_idle_ms is not None:
+        pattern = None if request.until_regex is None else compile_pattern(request.until_regex, "until_regex")
+        idle_s = None if request.until_idle_ms is None else request.until_idle_ms / 1000
+        deadline = asyncio.get_running_loop().time() + wait_seconds(request.timeout_ms)
+        conditions = WaitConditions(deadline, pattern, idle_s)
+        why, state, _ = await wait_for_screen(
+            session, conditions, WaitProgress(session.stream, None), attributes=request.attributes
+        )
+        reply = await _reply(state, int(time.time() * 1000), session.display.status_message())
+        ended = {"matched": why == "matched", "idle_reached": why == "idle", "timed_out": why == "timeout"}
+        return reply.model_copy(update=ended)
+    at, source = None if request.at is None else _offset(session, request.at), session.display.source
+    if at == source.end and not await source.changed_at(at):
+        at = None
+    if at is None:
+        state = await session.screen.state(attributes=request.attributes, paint=request.paint)
+        return await _reply(state, int(time.time() * 1000), session.display.status_message())
+    state = await session.screen.state_at(at, attributes=request.attributes, paint=request.paint)
+    return await _reply(state, await source.time_at(at), None)
+
+
+async def read_deltas(session: Session, request: PtyReadScreenDeltas) -> DeltasReply:
+    """Return the deltas from a cursor on. Reading starts the recording, unless the session is closed."""
+    deltas = session.display.deltas
+    if session.state != "closed":
+        await deltas.record()
+    found, resume = deltas.since(request.cursor, request.limit)
+    full = "there is no room for more deltas; the current screen can still be read" if deltas.full else None
+    message = full or session.display.status_message()
+    return DeltasReply(deltas=found, cursor=request.cursor, resume_cursor=resume, message=message)
+
+
+async def status(session: Session, request: PtyScreenStatus) -> ScreenStatusReply:
+    """Return the screen's title, size and cursor, and the end of the deltas."""
+    picture, deltas = (await session.screen.state()).snapshot, session.display.deltas
+    return ScreenStatusReply(
+        cursor=deltas.cursor,
+        title=picture.title,
+        alt_screen=picture.alt_screen,
+        rows=picture.rows_count,
+        cols=picture.cols,
+        position=_position(picture),
+    )
+
+
+async def read_scrollback(session: Session, request: PtyReadScrollback) -> ScrollbackReply:
+    """Return lines that scrolled off the main screen.
+
+    Raises:
+        PtyctlError: INVALID_ARGUMENT for a line past the end; BUSY.
+    """
+    async with session.screen.current() as replay:
+        first, limit, attributes = request.from_line, request.limit, request.attributes
+        cells = limit * replay.model.cols * (ATTRIBUTES_COST if attributes else 1)
+        found = await run_for(cells, lambda: replay.model.scrollback_range(first, limit, attributes=attributes))
+    if request.from_line is not None and request.from_line > found.end:
+        raise invalid(f"from_line {request.from_line} is past the end, {found.end}", field="from_line")
+    return ScrollbackReply(
+        lines=list(found.lines),
+        from_line=found.first,
+        oldest_line=found.oldest,
+        end_line=found.end,
+        attributes=await _attribute_rows(found.attributes),
+    )
+
+
+def _offset(session: Session, at: int | str) -> int:
+    """Return the raw offset of an earlier screen."""
+    if isinstance(at, str):
+        at = session.stream.raw_size if (end := find_block(session, at).raw_end) is None else end
+    source = session.display.source
+    if at > source.end:
+        raise invalid(
+            f"at {at} is past the end, {source.end}; give a raw_offset of an earlier reply, or a block_id", field="at"
+        )
+    if source.end > at > source.kept:
+        raise invalid(f"at {at}: what came from {source.kept} on was not kept, the disk or the quota was full", field="at")
+    return at
+
+
+async def _reply(state: ScreenState, ts: int, message: str | None) -> ScreenReply:
+    picture = state.snapshot
+    return ScreenReply(
+        message=message,
+        rows=list(picture.rows),
+        cursor=_position(picture),
+        cursor_visible=picture.cursor_visible,
+        title=picture.title,
+        alt_screen=picture.alt_screen,
+        cols=picture.cols,
+        rows_count=picture.rows_count,
+        ts=ts,
+        raw_offset=state.raw,
+        attributes=await _attribute_rows(picture.attributes),
+        data_b64=None if state.painted is None else base64.b64encode(state.painted).decode(),
+    )
+
+
+def _position(picture: ScreenSnapshot) -> Position:
+    return Position(row=picture.cursor[0], col=picture.cursor[1])
+
+
+async def _attribute_rows(rows: tuple[tuple[StyledRun, ...], ...] | None) -> list[list[AttributeRun]] | None:
+    """Return the runs of each row. Raises PtyctlError LIMIT_EXCEEDED if they are too many."""
+    if rows is None:
+        return None
+    if (count := sum(map(len, rows))) > _MAX_RUNS:
+        raise PtyctlError(
+            ErrorCode.LIMIT_EXCEEDED,
+            f"attributes: the rows have {count} styled runs, more than {_MAX_RUNS}",
+            {"field": "attributes"},
+            hint="read fewer lines, or read them without attributes",
+        )
+    styles: dict[tuple[Any, ...], dict[str, Any]] = {}
+
+    def attributes(run: StyledRun) -> AttributeRun:
+        if (fields := styles.get(style := _STYLE(run))) is None:
+            fields = styles[style] = _changed_fields(style)
+        return AttributeRun(begin=run.begin, end=run.end, **fields)
+
+    return await run_for(count * ATTRIBUTES_COST, lambda: [[attributes(run) for run in row] for row in rows])
+
+
+def _changed_fields(style: tuple[Any, ...]) -> dict[str, Any]:
+    """Return the attributes that differ from the terminal's default."""
+    values = zip(_STYLE_FIELDS, style, strict=True)
+    return {name: value for name, value in values if value is not False and value != "default"}
