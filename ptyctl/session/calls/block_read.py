@@ -163,6 +163,7 @@ class _BlockText:
         self._source = (stream, block.block_id, block.raw_begin, before)
         # the echo follows the prompt and wraps there; without the prompt it would wrap elsewhere
         self._output = OutputRenderer(stream, block.raw_begin, before or "", on_device=bool(block.device))
+        self._renderer = self._output.renderer
         self._has_echo = before is not None and "\n" not in block.cmd
         self._block = block
         self._begin = 0
@@ -190,11 +191,11 @@ class _BlockText:
             self._live = b""
             return None
         if block.ts_end is None:
-            lines = self._first + self._output.renderer.unchanging_lines()
+            lines = self._first + self._renderer.unchanging_lines()
             self._live = (self._without_echo(lines) if "\n" in lines else "").encode()
         elif not self._finished:
             self._finished, self._live = True, b""
-            rest = self._output.renderer.finish()
+            rest = self._renderer.finish()
             self._add(strip_prompt(rest, block.prompt_after) if block.prompt_after else rest, last=True)
         return self._begin + len(self._text) + len(self._live)
 

@@ -103,7 +103,10 @@ class _RunWait:
     ) -> None:
         self._session = session
         self._stream = session.stream
+        self._runs = session.runs
+        self._leases = session.leases
         self._run = run
+        self._run_changed = run.changed
         self._fence = fence
         self._request = request
         self._loop = asyncio.get_running_loop()
@@ -153,7 +156,7 @@ class _RunWait:
     def _end_run(self, reason: DoneReason, spool_end: int) -> DoneReason:
         """End the run for a condition of the caller that began it. A condition of another caller ends only the call."""
         if self._request.block_id is None:
-            self._session.runs.end_by_caller(self._run, reason, spool_end)
+            self._runs.end_by_caller(self._run, reason, spool_end)
         return reason
 
     async def _pause(self) -> None:
@@ -168,14 +171,14 @@ class _RunWait:
         if self._conditions is not None and self._stream.ended is None:
             await self._stream.wait(until, coalesce=True)
         else:
-            await self._session.runs.changed.wait(until)  # output alone changes nothing for this caller
+            await self._run_changed.wait(until)  # output alone changes nothing for this caller
         if self._progress is not None:
             self._progress.report()
 
     async def _lock_lost(self, holder: Owner | None) -> PtyctlError:
         owner = lock_owner(self._request.task_id)
         now = f"{holder.describe(owner)} holds it now" if holder else "no task holds it now"
-        end = self._session.leases.end_of(owner, self._loop.time())
+        end = self._leases.end_of(owner, self._loop.time())
         details = (await _reply(self._session, self._run, self._request, "timeout")).payload()
         did, then = "ran", "the command continues"
         if self._run.untyped:

@@ -66,6 +66,7 @@ class ExpectWait:
             raise past_the_end(cursor, session.stream.spool_end)
         self._session = session
         self._stream = session.stream
+        self._prompts = session.stream.prompts
         self._expected = expected
         self._cursor = cursor
         self._on_match = on_match
@@ -132,7 +133,7 @@ class ExpectWait:
         return self._marked_prompt() or self._device_prompts.find() or _learned_prompt(self._session, self._cursor)
 
     def _marked_prompt(self) -> MatchRange | None:
-        line = self._stream.prompts.first_from(self._cursor)
+        line = self._prompts.first_from(self._cursor)
         return None if line is None else MatchRange(*line)
 
     def _matched(self, match: MatchRange | None) -> None:

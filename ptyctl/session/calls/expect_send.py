@@ -113,6 +113,8 @@ class _Dialogue:
 
     def __init__(self, session: Session, run: Run, deadline: float, task_id: str | None) -> None:
         self._session = session
+        self._screen = session.screen
+        self._terminal = session.terminal
         self._run = run
         self._deadline = deadline
         self._task_id = task_id
@@ -155,7 +157,7 @@ class _Dialogue:
     async def _shown(self) -> str:
         """Return the screen if the program has painted all of it, otherwise the last rows of its output."""
         stream, begin = self._session.stream, self._run.raw_begin
-        screen = (await self._session.screen.state()).snapshot
+        screen = (await self._screen.state()).snapshot
         painted = begin is not None and _CLEAR.search(stream.read_raw(begin, begin + _PAINTED_BYTES))
         if screen.alt_screen or painted:
             return "\n".join(screen.rows).rstrip("\n")
@@ -182,7 +184,7 @@ class _Dialogue:
             )
         await until_idle(self._session, loop.time() + _IDLE_WAIT_S)
         reason = result.done_reason if result.done_reason in ("eof", "cancelled") else "prompt"
-        code = self._session.terminal.exit_code() if reason == "eof" else result.exit_code
+        code = self._terminal.exit_code() if reason == "eof" else result.exit_code
         update = {"exit_reason": reason, "exit_code": code, "resume_cursor": stream.spool_end}
         return self._reply.model_copy(update=update)
 

@@ -51,7 +51,7 @@ async def exec_block(session: Session, request: PtyExecBlock) -> PtyReply:
     if request.wait_ms is None:
         return _with_run_state(reply, run)
     while run.result is None and run.question is None and asyncio.get_running_loop().time() < deadline:
-        await session.runs.changed.wait(deadline)
+        await run.changed.wait(deadline)
     result, stream = run.result, session.stream
     if result is not None and result.failure is not None:
         raise result.failure

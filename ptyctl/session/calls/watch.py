@@ -56,6 +56,8 @@ class _Watcher:
 
     def __init__(self, session: Session, max_behind: int | None, scrollback: int) -> None:
         self._session = session
+        self._screen = session.screen
+        self._event_log = session.events
         self._source = session.display.source
         self._max_behind = max_behind
         self._scrollback = scrollback
@@ -110,7 +112,7 @@ class _Watcher:
 
     async def _paint(self, scrollback: int) -> WatchItem:
         """Return an item that paints the screen with lines above it, and continue from there. Raises PtyctlError BUSY."""
-        async with self._session.screen.current() as replay:
+        async with self._screen.current() as replay:
             self._raw, self._steps = replay.raw, replay.step
             cells = replay.cells + scrollback * replay.model.cols
             painted = await run_for(cells, partial(replay.model.serialize, scrollback))
@@ -162,5 +164,5 @@ class _Watcher:
 
     def _next_event(self) -> WatchItem | None:
         if not self._pending_events:
-            self._pending_events, self._event = self._session.events.since(self._event)
+            self._pending_events, self._event = self._event_log.since(self._event)
         return WatchItem(kind="event", event=self._pending_events.pop(0)) if self._pending_events else None

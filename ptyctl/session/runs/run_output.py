@@ -63,6 +63,7 @@ class OutputRenderer:
         self.renderer = Renderer(stream.widths.width_at(begin), alternate=on_device)
         self.renderer.feed(before.encode())
         self._stream = stream
+        self._widths = stream.widths
         self.time_slice = TimeSlice()
 
     async def next_text(self, end: int) -> str:
@@ -78,7 +79,7 @@ class OutputRenderer:
         if control is not None:
             data = data[: max(control.start(), _CONTROLS_BYTES)]
             end = self.raw + len(data)
-        for offset, columns in self._stream.widths.changes_between(self.raw, end):
+        for offset, columns in self._widths.changes_between(self.raw, end):
             self.renderer.feed(data[at:offset])
             self.renderer.resize(columns)
             at = offset

@@ -98,6 +98,9 @@ class Runs:
         self._on_end = on_end
         self._terminal = terminal
         self._stream = terminal.stream
+        self._signal = terminal.stream.signal
+        self._gate = terminal.gate
+        self._unfinished_line = terminal.unfinished_line
         self._selector = selector
         #: Oldest first. Finding the first key of a plain dict would pass all removed entries.
         self._history: OrderedDict[str, Run] = OrderedDict()
@@ -129,24 +132,24 @@ class Runs:
         Raises:
             PtyctlError: BUSY, naming the current run; LOCKED, LOCK_REQUIRED, REMOTE_CLOSED, INVALID_ARGUMENT, POLICY_DENIED.
         """
-        fence = self._terminal.gate.check(writer)
+        fence = self._gate.check(writer)
         rules = compile_responses(request, writer)
         text = command if submitted is None else submitted
         judge_ahead = self._authorizer.judge_ahead if self._authorizer is not None and len(text) > LONG_TEXT else None
         if judge_ahead is not None:
             await judge_ahead(text, writer)
-            fence = self._terminal.gate.check(writer)  # the lock may have changed meanwhile
+            fence = self._gate.check(writer)  # the lock may have changed meanwhile
         if self.current is not None or self._reserved_for or not self._terminal.line_untouched:
             await self._wait_until_free()
             if judge_ahead is not None:  # the command may be typed in another program now
                 await judge_ahead(text, writer)
                 await self._wait_until_free()
-            fence = self._terminal.gate.check(writer)
+            fence = self._gate.check(writer)
         guard = PromptGuard(self._terminal, profile)
         if self._ended_at_marker == self._stream.line_feeds and guard.shows_password_question():
             await guard.wait_for_prompt_after_question()
             await self._wait_until_free()
-            fence = self._terminal.gate.check(writer)
+            fence = self._gate.check(writer)
         guard.refuse_password()
         run = Run(
             self.changed,
@@ -221,15 +224,14 @@ class Runs:
 
     def _check_unchanged(self, run: Run, writer: Writer, permit: Permit) -> None:
         """Mark an approval as stale if it cannot be used: the terminal is in use or closed, or the lock has changed."""
-        gate = self._terminal.gate
         if permit.state != "approved":
             return
         try:
-            fence = gate.check(writer)
+            fence = self._gate.check(writer)
         except PtyctlError as error:
             permit.set_stale(error.message)
             return
-        if self.current is not None or self._reserved_for or not gate.unfinished_line.untouched:
+        if self.current is not None or self._reserved_for or not self._unfinished_line.untouched:
             permit.set_stale("the terminal is in use by another command or by typed text")
         elif fence != run.fence:
             permit.set_stale("the lock was given to another task meanwhile")
@@ -303,7 +305,7 @@ class Runs:
         if kind == "prompt":
             self._selector.prompt_mark_received()
         if kind in ("prompt", "line") and placed.mark.line is not None:
-            self._terminal.unfinished_line.fill(placed.mark.line, placed.raw_end)
+            self._unfinished_line.fill(placed.mark.line, placed.raw_end)
         if self.current is None and kind == "begin" and placed.mark.nonce == self._selector.shell_nonce:
             self._begin_typed(placed)
         run, strategy = self.current, self._selector.strategy
@@ -311,7 +313,7 @@ class Runs:
             strategy.mark_received(run, placed)
             if run.result is not None:  # release the terminal at once
                 self._finish(run)
-            elif strategy.checks_output and self._stream.signal.observed:  # it may check sooner than before the mark
+            elif strategy.checks_output and self._signal.observed:  # it may check sooner than before the mark
                 self._await_next_check(strategy)
         if kind == "prompt":
             self._prompt_raw_end, self._prompt_line = placed.raw_end, ""
@@ -414,8 +416,8 @@ class Runs:
 
     def _check(self) -> None:
         """Check whether the current run has ended, or needs more input."""
-        run, strategy, signal = self.current, self._selector.strategy, self._stream.signal
-        signal.observe(None)
+        run, strategy = self.current, self._selector.strategy
+        self._signal.observe(None)
         if run is None:
             return
         typing = strategy.check(run) if strategy is not None and run.result is None else None
@@ -427,12 +429,12 @@ class Runs:
             self._await_next_check(strategy)
 
     def _await_next_check(self, strategy: CompletionStrategy) -> None:
-        self._stream.signal.observe(self._check, output=strategy.checks_output)
+        self._signal.observe(self._check, output=strategy.checks_output)
         if strategy.next_check is not None:
             self._timer.at(strategy.next_check)
 
     def _check_due(self) -> None:
-        if self._stream.signal.observed:
+        if self._signal.observed:
             self._check()
 
     def _typing_failed(self, run: Run, error: PtyctlError) -> None:
@@ -447,7 +449,7 @@ class Runs:
         if self.current is run:
             self.current = None
             self._ended_at_marker = self._stream.line_feeds if run.result and run.result.done_reason == "marker" else -1
-            self._stream.signal.observe(None)
+            self._signal.observe(None)
             for task in self._run_tasks:
                 task.cancel()
             self._run_tasks.clear()

@@ -69,9 +69,10 @@ async def probe_shell(
     (by_echo, sum_text), (by_error, error_text) = shell_probes(left, right)
     if reinstall is not None:
         by_echo = f" {FUNCTION}_install 2>/dev/null;{by_echo}"
-    prompts = terminal.stream.prompts.count
+    stream = terminal.stream
+    prompts = stream.prompts.count
     dialect = _dialect(await output_of(terminal, profile, by_echo, writer), sum_text)
-    has_marks = terminal.stream.prompts.count > prompts
+    has_marks = stream.prompts.count > prompts
     if dialect is None and has_marks:
         dialect = reinstall
     if dialect is None and terminal.prompt_certainty(profile) is not None:
@@ -82,9 +83,9 @@ async def probe_shell(
     if has_marks:
         return ProbedShell(marker)
     marks: list[PlacedMark] = []
-    unsubscribe = terminal.stream.subscribe(PlacedMark, marks.append)
+    unsubscribe = stream.subscribe(PlacedMark, marks.append)
     try:
-        await output_of(terminal, profile, marker.line(":", terminal.stream.next_counter(nonce)), writer)
+        await output_of(terminal, profile, marker.line(":", stream.next_counter(nonce)), writer)
     finally:
         unsubscribe()
     return ProbedShell(marker, defined=True) if marks else ProbedShell(AsciiMarker(nonce, dialect))
@@ -151,7 +152,8 @@ async def _bash_version(terminal: TerminalState, profile: DeviceProfile, writer:
 
 async def _type_and_wait(terminal: TerminalState, profile: DeviceProfile, line: str, writer: Writer) -> bool:
     """Type a line; return whether a prompt mark followed. Waits for the prompt after the mark."""
-    stream, before = terminal.stream, terminal.stream.prompts.count
+    stream = terminal.stream
+    before = stream.prompts.count
     deadline = terminal.now() + PROBE_WAIT_S
     await terminal.gate.type(line + "\n", writer)
     while stream.prompts.count == before:

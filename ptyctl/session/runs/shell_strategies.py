@@ -300,6 +300,7 @@ class MarkerStrategy(ShellStrategy):
             program: the shell, as `TerminalState.foreground_program`; None if it is not known.
         """
         super().__init__(terminal)
+        self._gate = terminal.gate
         self.marker = marker
         self.defined = defined
         self._counter = 0
@@ -360,7 +361,7 @@ class MarkerStrategy(ShellStrategy):
         self._prompt, line_feeds = _ShownPrompt.now(self._terminal), self._line_feeds
         self._typed_at, self._line_feeds = self._terminal.now(), self._stream.line_feeds
         try:
-            await self._terminal.gate.type(self.marker.end_line(self._counter + 1) + "\n", _AT_EMPTY_LINE)
+            await self._gate.type(self.marker.end_line(self._counter + 1) + "\n", _AT_EMPTY_LINE)
         except PtyctlError as error:
             if error.code is not ErrorCode.BUSY:
                 raise
