@@ -40,7 +40,7 @@ class LineReader:
         """`line` is the model of the typed keys."""
         self._line = line
         self._terminal = terminal
-        self._stream = terminal.stream
+        self._stream, self._unfinished = terminal.stream, terminal.unfinished_line
         self._screen = screen
         self._location, self._echo, self._places = location, echo, places
         self._far_end = far_end
@@ -89,7 +89,7 @@ class LineReader:
         if not self._is_readable(key) or not self._is_shown(screen, readings):
             return []
         self._is_displaced = not is_device and self._line.typed is None and not self._location.begins_row()
-        filled, typed = self._terminal.unfinished_line.filled, self._line.typed
+        filled, typed = self._unfinished.filled, self._line.typed
         if filled is not None:
             return self._readings_with(filled, readings, screen)
         if typed is not None and shows_only(screen, prompt, typed):

@@ -21,7 +21,7 @@ class LineSynchronisation:
 
     def __init__(self, line: PendingLine, terminal: TerminalState, far_end: FarEnd, places: InputPlaces) -> None:
         self._line, self._terminal, self._far_end, self._places = line, terminal, far_end, places
-        self._stream, self._unfinished = terminal.stream, terminal.unfinished_line
+        self._stream, self._unfinished, self._prompt = terminal.stream, terminal.unfinished_line, terminal.prompt
         self._cleared = 0
         self._incarnation_raw = self._stream.incarnation_raw
         #: The keys that the last prompt mark has reported, and whether a command runs.
@@ -163,7 +163,7 @@ class LineSynchronisation:
         """Return whether the shell has shown its prompt since the last line was submitted: it continues no earlier line."""
         if self._far_end.has_marks():
             return self._stream.shell_returned_raw >= self._unfinished.entered_raw
-        line, prompt = self._terminal.last_line(), self._terminal.prompt
+        line, prompt = self._terminal.last_line(), self._prompt
         return not is_continuation(line, prompt.learned) and prompt.match(line, self._far_end.profile()) is not None
 
     def _is_filled_in(self) -> bool:

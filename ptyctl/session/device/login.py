@@ -97,7 +97,7 @@ class _Login:
     def __init__(self, terminal: TerminalState, dialog: LoginDialog, credentials: LoginCredentials) -> None:
         self._terminal = terminal
         self._stream = terminal.stream
-        self._dialog = dialog
+        self._dialog, self._prompts = dialog, dialog.credentials
         self._credentials = credentials
         self._deadline = terminal.now() + credentials.timeout_s
         self._exchange = Exchange(terminal)
@@ -141,13 +141,13 @@ class _Login:
     def _password_follows_username(self) -> bool:
         """Return whether the password prompt is directly below the complete echo of the username."""
         lines = self._exchange.lines_below_echo()
-        return lines is not None and len(lines) == 1 and self._dialog.credentials.expects_password(lines[0])
+        return lines is not None and len(lines) == 1 and self._prompts.expects_password(lines[0])
 
     async def _stays(self, action: LoginAction) -> bool:
         """Wait out the settle time of a final action; return whether no output has arrived. Other actions need no wait."""
         if action.kind not in ("done", "failed"):
             return True
-        size, stays_s = self._stream.raw_size, SETTLE_S if self._dialog.credentials.password_sent else PROMPT_STAYS_S
+        size, stays_s = self._stream.raw_size, SETTLE_S if self._prompts.password_sent else PROMPT_STAYS_S
         until = self._stream.last_data + (stays_s if action.kind == "done" else REFUSAL_STAYS_S)
         while self._stream.raw_size == size and self._stream.ended is None and self._terminal.now() < until:
             await self._stream.wait(until)

@@ -204,6 +204,7 @@ class LoginDialog:
         """Create the dialog. The last of `layers` is the device. `answers` of the caller precede those of the platform."""
         self.credentials = CredentialPrompts(layers)
         self._platform = layers[-1].platform
+        self._profile, self._keys = self._platform.profile, self._platform.keys
         self._logins = tuple(layer.platform.login for layer in layers)
         self._graph = ModeGraph(self._platform)
         self._answers = tuple(answers)
@@ -223,7 +224,7 @@ class LoginDialog:
         lines = self._unanswered(output)
         if self._may_be_prompt(lines):
             return "command"
-        return "sleep" if self._platform.profile.prompt_before_text(lines) is not None else self.credentials.expected(lines)
+        return "sleep" if self._profile.prompt_before_text(lines) is not None else self.credentials.expected(lines)
 
     def silent(self, output: str) -> LoginAction:
         """Return the action for silence after this output; a failure if a credential is still being checked."""
@@ -306,7 +307,7 @@ class LoginDialog:
         return _failed(ErrorCode.AUTH_FAILED, why, prompt, "set it by hand")
 
     def _output_end(self, lines: list[str]) -> LoginAction | None:
-        end = classify(lines, self._platform.profile)
+        end = classify(lines, self._profile)
         if end.pager is not None:
             return _key("quit_pager", end.pager.quit)
         if end.prompt is not None:
@@ -335,7 +336,7 @@ class LoginDialog:
             why = f"the console waits for an answer to {prompt!r}"
             return _failed(ErrorCode.CONNECT_FAILED, why, prompt, "answer it, then open the session again")
         self._interrupts += 1
-        return _key("interrupt", self._platform.keys.interrupt)
+        return _key("interrupt", self._keys.interrupt)
 
     def _may_be_prompt(self, lines: list[str]) -> bool:
         """Return whether the last line, if no output follows, is the prompt of a menu ("Menu [1-9]: ").
@@ -348,7 +349,7 @@ class LoginDialog:
             _MENU.matches(line)
             and not self._platform.describes_prompts
             and (self.credentials.password_sent or (self._enters > 0 and line == self._line))
-            and not self._platform.profile.asks(line)
+            and not self._profile.asks(line)
             and not self.credentials.has_failure(lines)
             and self._action(lines).kind == "wait"
         )
@@ -359,9 +360,9 @@ class LoginDialog:
     def _wake(self, lines: list[str]) -> LoginAction:
         if self.credentials.accepted():
             self._cleared, self._enters = False, 0
-        if not self._cleared or self._platform.profile.prompt_before_text(lines) is not None:
+        if not self._cleared or self._profile.prompt_before_text(lines) is not None:
             self._cleared = True
-            return _key("clear_line", self._platform.keys.clear_line)
+            return _key("clear_line", self._keys.clear_line)
         if self._enters < _MAX_ENTERS:
             self._enters += 1
             return _ENTER

@@ -62,8 +62,9 @@ class PromptGuard:
 
     def __init__(self, terminal: TerminalState, profile: DeviceProfile) -> None:
         self._terminal, self._profile = terminal, profile
-        self._stream = terminal.stream
-        self._typed = terminal.gate.unfinished_line
+        self._stream, self._gate, self._prompt = terminal.stream, terminal.gate, terminal.prompt
+        self._typed, self._prompts = self._gate.unfinished_line, self._stream.prompts
+        self._clear_key = profile.clear_line.encode()
 
     # Devices and unknown programs
 
@@ -110,7 +111,7 @@ class PromptGuard:
     @property
     def typed_ahead(self) -> bool:
         """Whether text was typed before the answer to the last line that a user entered."""
-        typed, prompt = self._typed, self._terminal.prompt
+        typed, prompt = self._typed, self._prompt
         if typed.empty or typed.entered_raw < 0:
             return False
         if b"\n" not in self._stream.read_raw(typed.entered_raw, typed.raw):
@@ -153,7 +154,7 @@ class PromptGuard:
             raise self.refusal("half_typed")
         line, begin = terminal.last_line(), stream.raw_size
         prompt = prompt_before_text(line)
-        await terminal.gate.write(self._profile.clear_line.encode(), SYSTEM)
+        await self._gate.write(self._clear_key, SYSTEM)
         await self._wait_until(lambda: stream.raw_size > begin, ANSWER_WAIT_S, SETTLE_S)
         if not await self._wait_until(gone, CLEAR_WAIT_S):
             raise self.refusal("half_typed")
@@ -166,7 +167,7 @@ class PromptGuard:
         Raises:
             PtyctlError: BUSY if text remains, or if it was not typed at a prompt.
         """
-        typed, prompt, stream = self._typed, self._terminal.prompt, self._stream
+        typed, prompt, stream = self._typed, self._prompt, self._stream
         if typed.empty:
             line = self._terminal.last_line()
             text = text_behind_prompt(self._terminal, self._profile, line)
@@ -443,7 +444,7 @@ class PromptGuard:
 
     def _at_shell_prompt(self, line: str) -> bool:
         """Return whether a shell without marks shows the learned prompt, a prompt of the profile or an active line editor."""
-        prompt = self._terminal.prompt
+        prompt = self._prompt
         if not self._terminal.shell_may_read() or is_continuation(line, prompt.learned):
             return False
         if prompt.learned is not None and prompt.learned.strip() and line.endswith(prompt.learned):
@@ -515,7 +516,7 @@ class PromptGuard:
 
         bash in vi mode reads the first Ctrl-C after Escape as a part of a key; in zsh it only closes a search.
         """
-        gate, terminal = self._terminal.gate, self._terminal
+        gate, terminal = self._gate, self._terminal
         if self._typed.pasting and self._is_fish():  # it ignores Ctrl-C within a paste
             wakeups = terminal.wakeups()
             await gate.write(PASTE_END, SYSTEM)  # Ctrl-C discards unread input
@@ -537,7 +538,7 @@ class PromptGuard:
         that fish reads at its prompt.
         """
         stream, terminal = self._stream, self._terminal
-        prompts, line_feeds, wakeups = stream.prompts.count, stream.line_feeds, terminal.wakeups()
+        prompts, line_feeds, wakeups = self._prompts.count, stream.line_feeds, terminal.wakeups()
         editor_began, is_fish = terminal.line_editor_began(), self._is_fish()
 
         def answered() -> bool:
@@ -548,7 +549,7 @@ class PromptGuard:
                 has_reacted = is_new or wakeups != terminal.wakeups()
                 return is_empty and has_reacted and not self._at_work(marked) and terminal.line_editor_active()
             if marked():
-                mark = stream.last_prompt if stream.prompts.count > prompts else None
+                mark = stream.last_prompt if self._prompts.count > prompts else None
                 is_quiet = terminal.now() >= stream.last_data + SETTLE_S  # a trap may have changed the status
                 return mark is not None and (mark.status == _INTERRUPTED_STATUS or is_quiet)
             # zsh closes a search without a line feed
@@ -621,9 +622,8 @@ class PromptGuard:
 
     async def _press_silently(self) -> None:
         """Press the key that clears the line, which is probably empty already, and expect no reaction."""
-        key = self._profile.clear_line
-        if ETX.decode() not in key:
-            await self._terminal.gate.write(key.encode(), SYSTEM)
+        if ETX not in self._clear_key:
+            await self._gate.write(self._clear_key, SYSTEM)
         self._typed.clear()
 
     async def _clear_text(self, text: str, line: str) -> bool:
@@ -637,7 +637,7 @@ class PromptGuard:
         stream, terminal, begin = self._stream, self._terminal, self._stream.raw_size
         prompt, hidden = line[: len(line) - len(text)].rstrip(), not text and self._typed.characters > 0
         size, owners = len(text) or self._typed.characters, _name(self._typed.owners)
-        await terminal.gate.write(self._profile.clear_line.encode(), SYSTEM)
+        await self._gate.write(self._clear_key, SYSTEM)
 
         def gone() -> bool:
             shown = terminal.last_line().rstrip()

@@ -46,7 +46,7 @@ class TypedLine:
         self.pager = AnsweredPager(terminal)
         self.renames = may_rename(line)
         self._terminal, self._stream, self._profile = terminal, terminal.stream, profile
-        self._prompt = terminal.last_line()
+        self._prompt, self._prompt_before = terminal.prompt, terminal.last_line()
         self._spool, self._spool_held = stream.spool_end, stream.normaliser.held
         self._line_feeds = stream.line_feeds
         self._received = self.raw
@@ -79,7 +79,7 @@ class TypedLine:
         data = stream.read_raw(self.raw, min(self.raw + _ECHO_BYTES, stream.raw_size))
         echoed = data.startswith(self._line.encode())
         log = 0 if echoed else self._log_size(data)  # log lines may have interrupted the prompt while the line was typed
-        size = echo_end(data[log:], "" if log else self._prompt, self._line, self._terminal.width())
+        size = echo_end(data[log:], "" if log else self._prompt_before, self._line, self._terminal.width())
         if size is None:
             return
         size += log
@@ -99,7 +99,7 @@ class TypedLine:
 
         Output without a final newline may precede it, and text that a user types meanwhile may follow it.
         """
-        prompt = self._terminal.prompt
+        prompt = self._prompt
         if line == prompt.learned:
             return line
         if self._terminal.has_unfinished_line and self._names_device(line):
@@ -113,7 +113,12 @@ class TypedLine:
         Always False if this is the only line, because its output may look like a prompt.
         """
         stream = self._stream
-        if self._only_line or self.output is None or not self._prompt.strip() or stream.raw_size - self.output > _ANSWER_BYTES:
+        if (
+            self._only_line
+            or self.output is None
+            or not self._prompt_before.strip()
+            or stream.raw_size - self.output > _ANSWER_BYTES
+        ):
             return False
         between = stream.read_raw(self.output, stream.raw_size).rpartition(b"\n")[0].split(b"\n")
         lines = (render_line(text.rstrip(b"\r")) for text in between)
@@ -121,8 +126,8 @@ class TypedLine:
 
     def _names_device(self, line: str) -> bool:
         """Return whether the line begins with the same device name as the previous prompt."""
-        host = host_name(self._prompt)
-        return host_name(line) == host if host else line.startswith(self._prompt)
+        host = host_name(self._prompt_before)
+        return host_name(line) == host if host else line.startswith(self._prompt_before)
 
     def output_end(self) -> int:
         """Return the raw offset at which the last prompt begins, including the line above that belongs to it."""
@@ -190,7 +195,7 @@ class TypedLine:
         return False
 
     def _prompt_before_log(self) -> int | None:
-        prompt = self._terminal.prompt
+        prompt = self._prompt
         found = skip_log_lines(self._lines_back(self._stream.raw_size), self._profile)
         if found is None:
             return None

@@ -72,7 +72,7 @@ class OutputWait:
 
     def __init__(self, stream: OutputStream, cursor: int, conditions: WaitConditions) -> None:
         self.span: MatchRange | None = None
-        self._stream = stream
+        self._stream, self._prompts = stream, stream.prompts
         self._cursor = cursor
         self._conditions = conditions
         self._search: Search | None = None
@@ -117,7 +117,7 @@ class OutputWait:
         begin = self._cursor if conditions.search_begin is None else conditions.search_begin()
         if begin is None:
             return None
-        self._search = Search(conditions.pattern, begin, self._stream.prompts.within)
+        self._search = Search(conditions.pattern, begin, self._prompts.within)
         return self._search
 
     async def _pause(self, until: float | None = None) -> None:
@@ -129,7 +129,7 @@ class OutputWait:
         conditions = self._conditions
         if conditions.full_at is not None and self._stream.spool_end >= conditions.full_at:
             return "full"
-        if conditions.any_text and self._stream.prompts.shown_size(self._cursor, self._stream.spool_end):
+        if conditions.any_text and self._prompts.shown_size(self._cursor, self._stream.spool_end):
             return "full"
         if self._stream.ended is not None:
             return "eof"

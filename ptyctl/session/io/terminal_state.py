@@ -68,7 +68,7 @@ class TerminalState:
         self.expects_prompt = expects_prompt
         self.width = width
         self.post_notice = on_notice
-        self._channel = channel
+        self._channel, self._signal = channel, stream.signal
         self._last_line = (-1, "")
         self._is_report_lost = False
         self._prompt_wait: WaitPoint | None = None
@@ -330,7 +330,7 @@ class TerminalState:
 
     async def nothing_more(self) -> bool:
         """Return whether no more output can be read now, or could be read in the last iterations of the event loop."""
-        return self.stream.signal.settled or await self.read_pending()
+        return self._signal.settled or await self.read_pending()
 
     async def read_pending(self) -> bool:
         """Read the output that can be read now; return whether there was none."""

@@ -37,7 +37,7 @@ class LineLocation:
             has_marks: returns whether the shell reports its prompts; `is_running` whether a command runs in it.
         """
         self._terminal = terminal
-        self._stream = terminal.stream
+        self._stream, self._typed, self._prompt = terminal.stream, terminal.unfinished_line, terminal.prompt
         self._is_device = is_device
         self._has_marks, self._is_running = has_marks, is_running
 
@@ -71,7 +71,7 @@ class LineLocation:
 
     def _prompt_begins_row(self) -> bool:
         """Compare the row of the first key with the learned prompt, or with the row of the last Enter."""
-        stream, typed, learned = self._stream, self._terminal.unfinished_line, self._terminal.learned_prompt or ""
+        stream, typed, learned = self._stream, self._typed, self._terminal.learned_prompt or ""
         shown = lines_before(stream, typed.raw)[-1]
         if not shown.strip() or shown == learned:
             return shown == learned or stream.raw_size == typed.raw
@@ -103,7 +103,7 @@ class LineLocation:
         prompt may belong to an earlier line, and a row of the line may look like it: it counts only in the same row after the
         prompt mark, or if the line has one row. None stands for an unknown prompt.
         """
-        stream, prompt, typed = self._stream, self._terminal.prompt, self._terminal.unfinished_line
+        stream, prompt, typed = self._stream, self._prompt, self._typed
         if self._is_device():
             return [prompt.learned]
         rows, returned = screen.rows[max(top, 0) : screen.cursor[0] + 1], stream.shell_returned_raw
@@ -119,7 +119,7 @@ class LineLocation:
 
     def _begins_with_learned_prompt(self, screen: ScreenSnapshot, rows: Sequence[str]) -> bool:
         """Return whether the rows since the prompt mark begin with all rows of the learned prompt."""
-        learned, raw = self._terminal.learned_prompt, self._terminal.prompt.learned_raw
+        learned, raw = self._prompt.learned, self._prompt.learned_raw
         if learned is None or raw is None or raw[1] - raw[0] > PROMPT_BYTES:
             return False
         output = self._stream.read_raw(*raw)

@@ -26,7 +26,7 @@ class OutputSource:
     def __init__(self, transcript: Transcript, first_size: tuple[int, int]) -> None:
         self.first_size = first_size
         self.lost = 0
-        self._transcript = transcript
+        self._transcript, self._raw = transcript, transcript.raw
         self._folder = transcript.folder
         self._steps_loaded = not transcript.steps_from
         self._unpersisted: deque[bytes] = deque()
@@ -36,12 +36,12 @@ class OutputSource:
     @property
     def end(self) -> int:
         """Raw size of the output."""
-        return self._transcript.raw.size
+        return self._raw.size
 
     @property
     def kept(self) -> int:
         """Number of raw bytes on disk."""
-        return self._transcript.raw.persisted_size
+        return self._raw.persisted_size
 
     @property
     def unpersisted_bytes(self) -> int:
