@@ -126,6 +126,10 @@ class Leases:
         """Whether there is a lease, active or expired."""
         return self._lease is not None
 
+    def waiting(self, now: float) -> list[Owner]:
+        """Return the tasks that wait for the lease, in order of arrival."""
+        return self.queue.waiting(now)
+
     def end_of(self, owner: Owner, now: float) -> LeaseEnd:
         """Return how the owner's last lease ended."""
         self.current(now)
@@ -162,7 +166,7 @@ class Leases:
             return self._lease
         if lease is not None:
             raise _locked(lease, owner, now)
-        waiting = self.queue.waiting(now)
+        waiting = self.waiting(now)
         if waiting and waiting[0] != owner:
             raise _reserved(waiting[0], owner)
         return self._grant(owner, ttl_s, now)

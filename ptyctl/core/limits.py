@@ -108,6 +108,10 @@ class UseCounter:
         """Subtract one."""
         self.in_use -= 1
 
+    def use(self) -> LimitUse:
+        """Return the limit with its current use for a status reply."""
+        return self.limit.use(self.in_use)
+
     @contextmanager
     def counting(self) -> Iterator[None]:
         """Context manager that counts one object in use.

@@ -12,6 +12,7 @@ from typing import Literal
 from weakref import WeakSet
 
 from ptyctl.accounts import login_name
+from ptyctl.api.session import LimitUse
 from ptyctl.core.lease import Owner
 from ptyctl.core.limits import LIMITS, Limit, UseCounter
 from ptyctl.core.principal import Kind, Principal, Role, agent_of
@@ -26,6 +27,10 @@ class SearchTurns(asyncio.Semaphore):
     def __init__(self, counter: UseCounter) -> None:
         super().__init__(counter.limit.maximum)
         self.counter = counter
+
+    def use(self) -> LimitUse:
+        """Return the limit with the number of searches that run."""
+        return self.counter.use()
 
     async def acquire(self) -> Literal[True]:
         await super().acquire()

@@ -239,6 +239,7 @@ class Session:
             post_notice=self.notices.post,
             on_refused=self.activity.refused,
         )
+        self._unfinished = self.gate.unfinished_line
         self.gate.inspect_with(self.authorization)
         self.runs = Runs(
             self.terminal,
@@ -251,6 +252,8 @@ class Session:
             on_typed=self.blocks.flush,
             on_end=self._run_ended,
         )
+        #: Waiters on these check the lock or its queue.
+        self._lock_signals = (self.signal, self.stream.signal, self.runs.changed)
         self.usage = Usage(
             spec.idle_timeout_s,
             self._close_as_idle,
@@ -283,7 +286,7 @@ class Session:
         typed_nonce = new_nonce()
         self.stream.begin_incarnation(self.incarnation, (typed_nonce, self.shell_nonce))
         self.display.terminal_replaced()
-        self.gate.unfinished_line.clear()
+        self._unfinished.clear()
         self.selector.new_incarnation(typed_nonce, self.shell_nonce, self.spec.integrated)
         self.channel = channel
         channel.receive_stderr(self.error_output)
@@ -333,12 +336,12 @@ class Session:
         Returns:
             Whether all input of the earlier process was recorded.
         """
-        line, raw_size = self.gate.unfinished_line, self.stream.raw_size
+        line, raw_size = self._unfinished, self.stream.raw_size
         row = self._last_inputs[-1] if self._last_inputs else {"line": {}}
         try:
             if row["line"]:
                 line.restore(row["line"], Owner(row["principal"], row["by"] or ""))
-            is_known = self.input_log.has_room and self.stream.transcript.gap_at is None
+            is_known = self.input_log.has_room and not self.stream.has_gap
         except (KeyError, TypeError):  # a row of an earlier version, or a damaged one
             is_known = False
         # an unknown prompt cannot be distinguished from the continuation prompt of an incomplete command
@@ -351,7 +354,7 @@ class Session:
 
     def _restored_text(self) -> bytes | None:
         """Return the text of the restored line; None if other keys, a secret or the shell may have changed it."""
-        line = self.gate.unfinished_line
+        line = self._unfinished
         if line.empty or line.keys or line.pasting or line.filled is not None:
             return None
         texts = [row.get("data", "\0") for row in self._last_inputs]
@@ -578,9 +581,8 @@ class Session:
 
     def lock_changed(self) -> None:
         """Wake the waiters that depend on the lock or its queue."""
-        self.signal.notify()
-        self.stream.notify_waiters()
-        self.runs.changed.notify()
+        for signal in self._lock_signals:
+            signal.notify()
 
     def lease_extended(self) -> None:
         """Store an extended lease, usually later and outside the event loop, and wake the waiters that depend on it.
@@ -620,13 +622,12 @@ class Session:
 
     def lock_queue(self) -> list[Owner]:
         """Return the tasks that wait for the lock, in order of arrival."""
-        return self.leases.queue.waiting(asyncio.get_running_loop().time())
+        return self.leases.waiting(asyncio.get_running_loop().time())
 
     def limits_in_use(self) -> list[LimitUse]:
         """Return the session's limits with their current use."""
         approvals = self.limits["max_session_approvals"].use(self.authorization.pending_approvals())
-        searches = self.stream.search_turn.counter
-        return [*self.usage.limits_in_use(len(self.lock_queue())), searches.limit.use(searches.in_use), approvals]
+        return [*self.usage.limits_in_use(len(self.lock_queue())), self.stream.searches_in_use(), approvals]
 
     def post_message(self, message: str, sender: str | None) -> None:
         """Send a person's message to all users of the session."""
@@ -865,13 +866,14 @@ class Session:
         return shell_dialect(self.spec.program or "") is not None or (shell is not None and shell.marker is not None)
 
     def _command_unread(self, raw: int) -> bool:
-        return self.runs.current is not None and self.runs.current.unread(raw)
+        run = self.runs.current
+        return run is not None and run.unread(raw)
 
     def _input_sent(self, writer: Writer, data: bytes, secret: bool) -> None:
         if not writer.system:
             self.runs.typing()
             self.activity.typed(writer, data, secret)
-        self.input_log.record(writer, data, secret, self.gate.unfinished_line.state())
+        self.input_log.record(writer, data, secret, self._unfinished.state())
 
     def _gap_started(self, event: GapStarted) -> None:
         self.notices.post("gap: the disk or the quota is full; from here on output is kept only in memory, for a limited time")

@@ -119,7 +119,8 @@ class Usage:
         """Return the session's limits with their use. `queued` is the length of the lock's queue."""
         self._forget_old_reads()
         return [
-            *(counter.limit.use(counter.in_use) for counter in (self._calls, self._watches)),
+            self._calls.use(),
+            self._watches.use(),
             self._limits["max_session_observers"].use(len(self._last_reads)),
             self._limits["max_session_queue"].use(queued),
         ]

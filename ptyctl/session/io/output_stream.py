@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ptyctl.api.session import LimitUse
 from ptyctl.core.limits import LIMITS, Limit, UseCounter
 from ptyctl.core.marks import Mark, MarkReader, PlacedMark, with_line
 from ptyctl.core.normaliser import Normaliser, passes_unchanged
@@ -127,6 +128,7 @@ class OutputStream(Receiver):
         )
         self.window = SpoolWindow(window_bytes, state.spool_size)
         self.normaliser = state.normaliser or Normaliser(state.raw.size, state.spool_size)
+        self._reader = self.normaliser.reader
         self.raw_size, self.spool_end = self.normaliser.raw, self.window.end
         self.prompts = state.prompts
         self.has_prompt_marks = state.prompts.count > 0
@@ -171,6 +173,11 @@ class OutputStream(Receiver):
     def raw_path(self) -> Path:
         """The file output.raw."""
         return self._raw.path
+
+    @property
+    def has_gap(self) -> bool:
+        """Whether text is missing on disk: some output was not persisted."""
+        return self.transcript.gap_at is not None
 
     def raw_size_on_disk(self) -> int:
         """Return the size of output.raw now, including preallocated room; 0 if it was removed."""
@@ -219,6 +226,10 @@ class OutputStream(Receiver):
         """Record that a command is being typed; see `reader_changed_raw`."""
         self._command_typed_raw = self.raw_size
 
+    def searches_in_use(self) -> LimitUse:
+        """Return the limit of the session's searches in threads with its current use."""
+        return self.search_turn.use()
+
     def read(self, begin: int, end: int) -> bytes:
         """Return spool text between two offsets, from memory or from disk."""
         if begin >= self.window.start:
@@ -251,7 +262,7 @@ class OutputStream(Receiver):
 
     def spool_offset(self, raw: int) -> int:
         """Convert a raw offset to a spool offset. It must not be within blanks, a line end or a control sequence."""
-        following, reader = self.read_raw(raw, self.raw_size), self.normaliser.reader
+        following, reader = self.read_raw(raw, self.raw_size), self._reader
         size = len(following)
         if not passes_unchanged(following):
             in_line = self.read_raw(max(raw - 1, 0), raw) not in (b"", b"\n")
@@ -273,8 +284,8 @@ class OutputStream(Receiver):
 
     def next_counter(self, nonce: str) -> int:
         """Return the counter for a mark that ptyctl types."""
-        assert self.normaliser.reader is not None
-        return self.normaliser.reader.next_counter(nonce)
+        assert self._reader is not None
+        return self._reader.next_counter(nonce)
 
     def subscribe_output(self, handler: OutputHandler) -> Unsubscribe:
         """Call `handler(raw_offset, data)` for each received chunk, in the order of subscription.
@@ -295,7 +306,8 @@ class OutputStream(Receiver):
         if self.transcript.gap_at is None:
             self.window = self.searchable_window()  # recovery leaves the text on disk
         in_line = self.spool_end > 0 and self.read(self.spool_end - 1, self.spool_end) != b"\n"
-        self.normaliser = Normaliser(self.raw_size, self.spool_end, MarkReader(*nonces), in_line=in_line)
+        self._reader = MarkReader(*nonces)
+        self.normaliser = Normaliser(self.raw_size, self.spool_end, self._reader, in_line=in_line)
         self.ended = None
         self._incarnation = number
         self.incarnation_raw = self.raw_size
@@ -303,11 +315,11 @@ class OutputStream(Receiver):
 
     def resume_incarnation(self) -> tuple[str, ...]:
         """Continue the incarnation of an earlier process whose terminal is still open. Return the nonces of its marks."""
-        assert self.normaliser.reader is not None
+        assert self._reader is not None
         if self.transcript.gap_at is None:
             self.window = self.searchable_window()
         self.ended = None
-        return tuple(self.normaliser.reader.counters())
+        return tuple(self._reader.counters())
 
     def end_without_channel(self, reason: ChannelError) -> None:
         """Record why there is no channel: it did not open, or it ended with an earlier process. Publishes no event."""
@@ -429,7 +441,7 @@ class OutputStream(Receiver):
         self.signal.notify_received(nbytes)
 
     def _mark_received(self, placed: PlacedMark) -> None:
-        reader = self.normaliser.reader
+        reader = self._reader
         is_of_shell = reader is not None and reader.is_of_shell(placed.mark)  # another program can forge typed marks
         if placed.mark.kind == "begin":
             if is_of_shell:
@@ -471,8 +483,8 @@ class OutputStream(Receiver):
 
     def _resume_state(self) -> dict[str, Any]:
         """Return what `SpoolReplay` needs to continue here; nothing while the normaliser holds an incomplete sequence."""
-        normaliser = self.normaliser
-        if not normaliser.settled or normaliser.reader is None:
+        normaliser, reader = self.normaliser, self._reader
+        if not normaliser.settled or reader is None:
             return {}
         state: dict[str, Any] = {"incarnation": self._incarnation, "prompts": self.prompts.count, "in_line": normaliser.in_line}
         if normaliser.blanks:
@@ -482,4 +494,4 @@ class OutputStream(Receiver):
         if self.line_follows:
             state["line_follows"] = True
         state |= {"returned_raw": self._shell_returned_raw, "begun_raw": self._command_begun_raw}
-        return {"resume": {**state, "modes": sorted(normaliser.modes), "marks": normaliser.reader.counters()}}
+        return {"resume": {**state, "modes": sorted(normaliser.modes), "marks": reader.counters()}}
