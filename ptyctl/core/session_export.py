@@ -101,7 +101,7 @@ def final_screen(recording: Recording) -> ScreenModel:
         if frame.size is not None:
             model.resize(*frame.size)
         model.feed(frame.data)
-        model.responses.clear()
+        model.take_responses()
     return model
 
 

@@ -176,6 +176,11 @@ class Emulator(pyte.Screen):
         if self.responds:
             self.responses.append(data.encode())
 
+    def take_responses(self) -> list[bytes]:
+        """Remove and return the queued responses."""
+        responses, self.responses = self.responses, []
+        return responses
+
     # Style, protection and saved cursor.
 
     def restyle(self, parameters: str) -> None:
@@ -237,6 +242,16 @@ class Emulator(pyte.Screen):
     def ensure_hbounds(self) -> None:
         """Clear a pending wrap: the cursor is on the last column."""
         self.cursor.x, self.margin_wrap = self.column, False
+
+    def begin_row(self, row: int) -> None:
+        """Place the cursor in the first column of a row, regardless of margins."""
+        self.cursor.x, self.cursor.y = 0, row
+
+    def skip_lines(self, count: int) -> None:
+        """Continue in the last row, after text with `count` line feeds that was not drawn: it has scrolled off."""
+        self.begin_row(self.lines - 1)
+        self.last = ""
+        self.scrolled += count
 
     def is_between_sides(self) -> bool:
         """Return whether the cursor is between the left and right margins."""

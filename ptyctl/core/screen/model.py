@@ -80,6 +80,10 @@ class ScreenModel:
     def responses(self) -> list[bytes]:
         return self._emulator.responses
 
+    def take_responses(self) -> list[bytes]:
+        """Remove and return the responses to queries."""
+        return self._emulator.take_responses()
+
     @property
     def settled(self) -> bool:
         """Whether the input so far ends outside a sequence."""
@@ -224,8 +228,7 @@ class ScreenModel:
         kept = 0 if emulator.alternate else emulator.scrollback
         at = scroll_cut(data, begin, end, 2 * emulator.lines - 1 + kept)
         if at > begin:
-            emulator.cursor.x, emulator.cursor.y, emulator.last = 0, emulator.lines - 1, ""
-            emulator.scrolled += data.count(b"\n", begin, at)
+            emulator.skip_lines(data.count(b"\n", begin, at))
             self._tokenizer.skip()
             self._draw_all(effective_sgr(data, begin, at))
         return at
@@ -269,7 +272,8 @@ class ScreenModel:
 
     def _skip_redrawn_lines(self, data: bytes, begin: int, again: int) -> Generator[None, None, tuple[int, int]]:
         """Skip redraws of lines that later ones overwrite. Return as `_skip_overwritten`."""
-        emulator, row, column = self._emulator, self._emulator.cursor.y, self._emulator.cursor.x
+        emulator, cursor = self._emulator, self._emulator.cursor
+        row, column = cursor.y, cursor.x
         if (address := cursor_address(data, begin, again)) < again:
             return begin, max(address, begin + 1)
         if (first := walk_begin(data, begin, again, column)) > begin:
@@ -330,7 +334,7 @@ class ScreenModel:
         yield
         yield from other._draw(settings, 0, len(settings))
         if row is not None:
-            other._emulator.cursor.x, other._emulator.cursor.y = 0, row
+            other._emulator.begin_row(row)
         other._emulator.grid = unknown_grid(self._emulator.grid)
         limit = other.cost + _TRIAL_FACTOR * (end - start) * other._emulator.byte_cost
         for _ in other._draw(data, start, end):

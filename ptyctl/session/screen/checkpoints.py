@@ -149,7 +149,7 @@ def _replay_from(state: Any, steps: int) -> ScreenReplay | None:
         cols, rows = state["size"]
         model = ScreenModel(cols, rows, scrollback=SCROLLBACK_LINES)
         model.feed(base64.b64decode(state["paint_b64"], validate=True))
-        model.responses.clear()
+        model.take_responses()
         if "scrollback_runs" in state:
             model.restore_scrollback(state)
         return ScreenReplay(model, state["raw_offset"], state["step"])

@@ -141,8 +141,7 @@ class ScreenReplay:
         size = _REPLY_PIECE_BYTES if collecting else max(len(data), 1)
         for begin in range(0, len(data), size):
             yield from self.model.steps(data[begin : begin + size])
-            self._replies += self.model.responses[: MAX_REPLIES - len(self._replies)]
-            self.model.responses.clear()
+            self._replies += self.model.take_responses()[: MAX_REPLIES - len(self._replies)]
         if data:
             self.raw += len(data)
         else:
