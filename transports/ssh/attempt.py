@@ -135,7 +135,7 @@ class SshClient(asyncssh.SSHClient):
     """asyncssh's callbacks for one connection: checks the host key, supplies the credentials, and updates the attempt."""
 
     def __init__(self, attempt: Attempt) -> None:
-        self._attempt = attempt
+        self._attempt, self._host_keys = attempt, attempt.host_keys
         self._connection: asyncssh.SSHClientConnection | None = None
         auth = attempt.endpoint.auth
         takes_password = auth.method in ("auto", "password")
@@ -159,13 +159,13 @@ class SshClient(asyncssh.SSHClient):
             self._attempt.note_version(self._connection.get_extra_info("server_version"))
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
-        return self._attempt.host_keys.check(key)
+        return self._host_keys.check(key)
 
     def begin_auth(self, username: str) -> None:
         # The key exchange is complete: only now has the server proved that it owns the checked key.
         self._attempt.reach(Stage.LOGIN)
         self._note_version()
-        self._attempt.host_keys.record()
+        self._host_keys.record()
 
     def auth_banner_received(self, msg: str, lang: str) -> None:
         self._attempt.add_banner(msg)

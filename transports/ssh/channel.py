@@ -109,7 +109,7 @@ class SshClientSession(asyncssh.SSHClientSession[bytes]):
         on_end: Callable[[SshClientSession, Exception | None], None],
     ) -> None:
         self.receiver = receiver
-        self.delivery = OutputDelivery(receiver, pause, resume, self._end)
+        self._delivery = OutputDelivery(receiver, pause, resume, self._end)
         self._gate = gate
         self._has_pty = has_pty
         self._on_end: Callable[[SshClientSession, Exception | None], None] | None = on_end
@@ -123,12 +123,16 @@ class SshClientSession(asyncssh.SSHClientSession[bytes]):
     def detach(self) -> None:
         """Suppress all further callbacks; the open has failed."""
         self._on_end = None
-        self.delivery.discard()
+        self._delivery.discard()
 
     def data_received(self, data: bytes, datatype: int | None) -> None:
         # stderr (RFC 4254 5.2) is merged: a terminal has one stream.
         if self._on_end is not None:
-            self.delivery.deliver(data)
+            self._delivery.deliver(data)
+
+    async def delivered(self) -> None:
+        """Wait until the receiver has got all received bytes."""
+        await self._delivery.wait()
 
     def eof_received(self) -> bool:
         self.saw_eof = True
@@ -147,7 +151,7 @@ class SshClientSession(asyncssh.SSHClientSession[bytes]):
         self.exit_status = ExitStatus(signal=signal)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.delivery.then(lambda: self._end(exc))
+        self._delivery.then(lambda: self._end(exc))
 
     def _end(self, error: Exception | None) -> None:
         on_end, self._on_end = self._on_end, None
@@ -353,7 +357,7 @@ class SshChannel(Channel):
             async with asyncio.timeout(_CLOSE_GRACE_S):
                 await self._connection.wait_closed()
         if self._session is not None:
-            await self._session.delivery.wait()
+            await self._session.delivered()
 
     async def _until_acknowledged(self, guard: OutputGuard) -> None:
         """Wait until the server has acknowledged all bytes, or for the grace time."""

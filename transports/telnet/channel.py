@@ -57,6 +57,7 @@ class TelnetChannel(Channel):
         self._pty = pty
         self._peer = f"{options.host}:{options.port}"
         self._connection: TelnetConnection | None = None
+        self._negotiation: TelnetNegotiation | None = None
         self._guard: Callable[[socket.socket], OutputGuard] | None = None
         self.pty_enabled = pty is not None
 
@@ -70,7 +71,7 @@ class TelnetChannel(Channel):
             undo.callback(connection.abandon)
             transport = await self._connect(connection)
             undo.callback(transport.abort)
-            self._connection = connection
+            self._connection, self._negotiation = connection, connection.negotiation
             await _wait_for_negotiation(connection)
             undo.pop_all()
         self._schedule_keepalive(connection)
@@ -80,7 +81,7 @@ class TelnetChannel(Channel):
         """CR in BINARY, CR NUL otherwise (RFC 854), unless the options set the line ending."""
         if self._options.line_ending != "auto":
             return _ENTER[self._options.line_ending]
-        return b"\r" if self._connection is not None and self._connection.negotiation.sends_binary else b"\r\0"
+        return b"\r" if self._negotiation is not None and self._negotiation.sends_binary else b"\r\0"
 
     def write(self, data: bytes) -> int:
         return self._open_connection().write(data)
@@ -100,11 +101,11 @@ class TelnetChannel(Channel):
         check_window_size(cols, rows)
         self._pty = replace(self._pty, cols=cols, rows=rows)
         if self._connection is not None and self._connection.reason is None:
-            self._connection.negotiation.resize(self._pty)
+            self._connection.resize(self._pty)
 
     async def send_break(self, duration_ms: int = 250) -> None:
         """Send IAC BRK. Telnet does not transfer the duration; the peer chooses it."""
-        self._open_connection().negotiation.send_break()
+        self._open_connection().send_break()
 
     async def close(self, *, force: bool = False) -> None:
         connection = self._connection

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable
 from typing import cast
 
+from transports.channel import Pty
 from transports.errors import ChannelBroken, ChannelClosed, ChannelEnded, ChannelError, ReceiverFailed
 from transports.output_delivery import OutputDelivery
 from transports.output_guard import ACKNOWLEDGED_POLL_S, OutputGuard
@@ -158,6 +159,14 @@ class TelnetConnection(asyncio.BufferedProtocol):
             asyncio.get_running_loop().call_later(ACKNOWLEDGED_POLL_S, self._check_acknowledged, guard)
         else:
             self.writable.set()
+
+    def resize(self, pty: Pty) -> None:
+        """Set the window size, and send it if the peer has asked for it."""
+        self.negotiation.resize(pty)
+
+    def send_break(self) -> None:
+        """Send a break."""
+        self.negotiation.send_break()
 
     def send_keepalive(self, command: Keepalive) -> None:
         """Send a keepalive unless the kernel still has unsent output."""
