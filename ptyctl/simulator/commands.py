@@ -218,18 +218,18 @@ def _interface(console: DeviceConsole, arguments: Arguments) -> str:
 
 def _vlan(console: DeviceConsole, arguments: Arguments) -> str:
     number = int(arguments.texts[0])
-    console.running.vlans.setdefault(number, f"VLAN{number:04}")
+    console.running.add_vlan(number)
     console.enter_mode(CommandMode.CONFIG_VLAN, str(number))
     return ""
 
 
 def _no_vlan(console: DeviceConsole, arguments: Arguments) -> str:
-    console.running.vlans.pop(int(arguments.texts[0]), None)
+    console.running.remove_vlan(int(arguments.texts[0]))
     return ""
 
 
 def _vlan_name(console: DeviceConsole, arguments: Arguments) -> str:
-    console.running.vlans[int(console.subject)] = arguments.texts[0]
+    console.running.name_vlan(int(console.subject), arguments.texts[0])
     return ""
 
 

@@ -111,6 +111,11 @@ class DeviceConsole(DeviceTerminal):
         """The commands of the current mode."""
         return self.commands[self.mode]
 
+    @property
+    def configures(self) -> bool:
+        """Whether the current mode is a configuration mode."""
+        return self.mode.is_config
+
     # Called by the driver
 
     def start(self, now: float = 0.0) -> list[TerminalAction]:
@@ -334,7 +339,8 @@ class CommandReader(PromptReader):
             case "?":
                 self._show_help()
             case Key.TAB:
-                completed = self._console.command_set.complete(self.editor.text)
+                commands = self._console.command_set
+                completed = commands.complete(self.editor.text)
                 if completed is not None:
                     self._console.write(self.editor.replace(completed))
             case Key.CTRL_Z:
@@ -346,16 +352,16 @@ class CommandReader(PromptReader):
                 super().__call__(key)
 
     def _cancelled(self) -> None:
-        if self._console.mode.is_config:
+        if self._console.configures:
             self._console.exit_config(self._console.show_prompt)
         else:
             self._console.show_prompt()
 
     def _show_help(self) -> None:
-        line = self.editor.text
+        line, commands = self.editor.text, self._console.command_set
         self._console.write("?\n")
         try:
-            self._console.write("".join(f"  {name}\n" for name in self._console.command_set.help_for(line)) + "\n")
+            self._console.write("".join(f"  {name}\n" for name in commands.help_for(line)) + "\n")
         except CommandError as error:
             self._console.write(error.report(self._console.prompt_text, line))
         self.redraw()

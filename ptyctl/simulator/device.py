@@ -107,6 +107,18 @@ class RunningConfig:
             self.interfaces.setdefault(full, SwitchInterface(kinds[0], parts[2]))
         return self.interfaces.get(full)
 
+    def add_vlan(self, number: int) -> None:
+        """Add a VLAN, named after its number, unless it exists."""
+        self.vlans.setdefault(number, f"VLAN{number:04}")
+
+    def remove_vlan(self, number: int) -> None:
+        """Remove a VLAN if it exists."""
+        self.vlans.pop(number, None)
+
+    def name_vlan(self, number: int, name: str) -> None:
+        """Set the name of a VLAN."""
+        self.vlans[number] = name
+
     def text(self) -> str:
         """Return the configuration as `show running-config` prints it, without the heading."""
         lines = ["!", "version 15.2", "no service pad", "service timestamps log datetime msec", "!"]

@@ -278,15 +278,16 @@ class PagerReader:
 
     def __init__(self, terminal: DeviceTerminal, paged: PagedText, then: Callable[[], None]) -> None:
         self._terminal, self._paged, self._then = terminal, paged, then
+        self._style = terminal.pager_style
 
     def __call__(self, key: Key | str) -> None:
         terminal, paged = self._terminal, self._paged
         continues = key in (" ", Key.ENTER)
-        if not continues and not terminal.pager_style.quits(key):
+        if not continues and not self._style.quits(key):
             return
         if key in INTERRUPTS:
             terminal.perform(DiscardOutput())
-        terminal.write(terminal.pager_style.erase(terminal.length))
+        terminal.write(self._style.erase(terminal.length))
         if continues:
             terminal.write(paged.next_page(terminal.length, terminal.width) if key == " " else paged.next_line())
             terminal.show_pager_prompt(paged, self._then)
