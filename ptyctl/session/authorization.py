@@ -8,7 +8,6 @@ What the session types itself (logins, pager keys, replies to queries) is not ju
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
@@ -17,13 +16,12 @@ from itertools import takewhile
 from typing import Literal
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.core.control_sequences import BRACKETED_PASTE, ESC, ETX, NAK, PASTE_END
+from ptyctl.core.control_sequences import BRACKETED_PASTE, ESC
 from ptyctl.core.lease import Owner
 from ptyctl.core.renderer import render_line
 from ptyctl.policy.pending_line import PendingLine, Piece, keys_after_last_line
 from ptyctl.policy.rules import SHELL_PLATFORM, Decision, Verdict, Where
 from ptyctl.policy.shell_command import expands_history, runs_history
-from ptyctl.session.device.exchange import rendered
 from ptyctl.session.io.gate import Refusal, Split, Writer
 from ptyctl.session.io.input_echo import POLL_S, SETTLE_WAIT_S, InputEcho
 from ptyctl.session.io.prompt import PROMPT_BYTES
@@ -32,7 +30,8 @@ from ptyctl.session.io.time_slice import TimeSlice
 from ptyctl.session.screen.line_location import LineLocation
 from ptyctl.session.screen.screen import Screen
 
-from .approvals import Approval, Approvals, HeldText
+from .approvals import Approval, Approvals
+from .enforcement import Enforcement
 from .far_end import FarEnd
 from .foreground_reader import ForegroundReader
 from .input_places import InputPlaces
@@ -40,15 +39,11 @@ from .judgement import Judgement, Place, PolicyDecisionPoint, Subject, stricter
 from .line_reader import LineReader
 from .line_synchronisation import LineSynchronisation
 from .refusals import (
-    WHOLE_COMMAND,
-    WITHOUT_REPORT,
     denied,
     not_approvable,
     place_changed,
     policy_changed,
-    secret_needs_approval,
     too_long_at_once,
-    unreadable,
 )
 from .verdict_thread import LONG_TEXT, judge_in_thread, judge_outside_loop
 
@@ -66,12 +61,8 @@ _MAX_AHEAD = 8
 _BATCH_BYTES = 256
 #: A line of a text counts as this many characters in addition, when the time for its verdict is estimated.
 _LINE_COST = 32
-#: Rows of the output in an approval request, and the number of bytes that they are rendered from.
-_SCREEN_ROWS, _SCREEN_BYTES = 24, 8192
 #: Shells that do not expand `!`; `sh` may be bash.
 _WITHOUT_HISTORY_EXPANSION = frozenset(("fish", "dash"))
-#: Deletes the line of a program that reads lines from the terminal (VKILL of termios), and of most line editors.
-_KILL_LINE = NAK
 #: Keys of line editors; a newline ends a line.
 _LINE_ENDS = re.compile(rb"[\r\n]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -113,13 +104,21 @@ class Authorization:
         self._echo = InputEcho(terminal, lambda: self._line.is_empty, self._synchronisation.awaits_line)
         self._reader = ForegroundReader(terminal, location, far_end, subject.protocol)
         self._line_reader = LineReader(self._line, terminal, screen, location, self._echo, self._places, far_end)
-        self._binding = binding
-        self._post_notice = post_notice
-        self._on_refused = on_refused
+        self._enforcement = Enforcement(
+            subject,
+            terminal,
+            far_end,
+            self._line,
+            self._places,
+            self._synchronisation,
+            self._reader,
+            check_edited=self._check_edited,
+            binding=binding,
+            post_notice=post_notice,
+            on_refused=on_refused,
+        )
         self._policy: PolicyDecisionPoint | None = None
         self._approvals: Approvals | None = None
-        #: The raw offset at which the output of the terminal began that got the last input; -1 without input.
-        self._used_raw = -1
         #: Where long commands would go, and the policy's verdicts on them there, which were found in the thread.
         self._ahead: dict[tuple[str, Owner], tuple[Sequence[Place], object, Verdict]] = {}
         #: Whether keys are judged, and for which policy, platform and caller. Kept, because each key needs it.
@@ -132,6 +131,7 @@ class Authorization:
     def set_policy(self, policy: PolicyDecisionPoint, approvals: Approvals) -> None:
         """Set the policy that judges all further input."""
         self._policy, self._approvals = policy, approvals
+        self._enforcement.set_policy(policy, approvals)
 
     @property
     def policy_name(self) -> str | None:
@@ -214,7 +214,7 @@ class Authorization:
         is_known = is_quoted or not (keys.search(text) or (is_quoted is False and self._recalls(text, places)))
         if not is_known or self._terminal.rewrites_input():
             verdict = stricter(verdict, self._judgement(places, writer).unreadable(places[0]))
-        approval = self._decide(verdict, text, places, writer, block_id)
+        approval = self._enforcement.decide(verdict, text, places, writer, block_id)
         if approval is None:
             self._synchronisation.note_command(text)
         return approval
@@ -243,11 +243,11 @@ class Authorization:
         verdict = self._judge(text, places, writer)
         if self._terminal.rewrites_input():
             verdict = stricter(verdict, self._judgement(places, writer).unreadable(places[0]))
-        if verdict.decision is Decision.ASK and not self._keys_allowed(places, writer):
+        if verdict.decision is Decision.ASK and not self._enforcement.keys_allowed(places, writer):
             error = not_approvable(verdict, text, hint, sensitive=writer.sensitive)
             writer.review.record(verdict)
-            raise self._refused(error, text, writer, is_secret=writer.sensitive)
-        self._decide(verdict, text, places, writer)
+            raise self._enforcement.refused(error, text, writer, is_secret=writer.sensitive)
+        self._enforcement.decide(verdict, text, places, writer)
 
     def confirm(self, approval: Approval, writer: Writer) -> str:
         """Redeem an approval, and return the text to type.
@@ -262,7 +262,7 @@ class Authorization:
             if not held.keys and (not self._unfinished.empty or self._places.shows_text_after_prompt()):
                 approval.set_stale("text was typed into the line meanwhile")
             self._note_line_for(places, is_single="\n" not in approval.text)
-            if held.binding != self._bound(held.text, places):
+            if held.binding != self._enforcement.bound(held.text, places):
                 why = "the connection, the prompt, the folder, the program or the lock has changed since it was asked for"
                 approval.set_stale(why)
             elif (why_not := self._no_longer_approvable(approval, places, writer)) is not None:
@@ -341,7 +341,6 @@ class Authorization:
     def typed(self, data: bytes, *, secret: bool = False) -> None:
         """Update the pending line with input that was sent."""
         self._synchronisation.synchronise()
-        self._used_raw = self._stream.incarnation_raw
         for _ in self._line.feed(data):
             pass
         if not self._line.is_empty and self._rewrites_input():
@@ -391,7 +390,6 @@ class Authorization:
 
     def line_replaced(self) -> None:
         """Clear the pending line: the command of a run is typed at an empty prompt."""
-        self._used_raw = self._stream.incarnation_raw
         self._synchronisation.line_replaced()
         self._reader.line_replaced()
 
@@ -453,7 +451,7 @@ class Authorization:
         if self._policy is None:
             return True
         if len(data) > MAX_JUDGED_AT_ONCE:  # so no password either
-            raise Refusal(self._refused(too_long_at_once(MAX_JUDGED_AT_ONCE), "", writer), b"")
+            raise Refusal(self._enforcement.refused(too_long_at_once(MAX_JUDGED_AT_ONCE), "", writer), b"")
         model = self._line.copy()  # a write that has begun keeps its own
         model.set_for_editor(self._may_reach_editor(data))
         pieces = list(model.feed(data))
@@ -470,7 +468,7 @@ class Authorization:
         keys, follows = keys_after_last_line(pieces)
         if (places := self._places_of_keys(keys, follows=follows)) is not None:
             text = keys.decode("utf-8", "surrogateescape")
-            self._enforce(self._judge(text, places, writer), text, places, writer, keys=True)
+            self._enforcement.enforce(self._judge(text, places, writer), text, places, writer, keys=True)
 
     def _judge_lines_now(self, submitted: Sequence[str | None], writer: Writer) -> None:
         """Judge lines that follow each other, at once; an unknown one is None. Raises Refusal."""
@@ -489,7 +487,7 @@ class Authorization:
         if not is_known:
             verdict = stricter(verdict, judgement.unknown(places))
         if verdict is not None:
-            self._enforce(verdict, text, places, writer, readable=is_known)
+            self._enforcement.enforce(verdict, text, places, writer, readable=is_known)
 
     async def admit(self, key: bytes, writer: Writer) -> None:
         """Judge the line that a key submits before the key is sent. Raises Refusal."""
@@ -509,7 +507,7 @@ class Authorization:
             return
         places, readings, verdict, is_certain = await self._judge_readings(key, writer)
         readable = is_certain and len(readings) == 1
-        self._enforce(verdict, readings[0] if readings else "", places, writer, readable=readable)
+        self._enforcement.enforce(verdict, readings[0] if readings else "", places, writer, readable=readable)
         if readings and self._line.line is None:
             self._note_readings(readings)
 
@@ -631,7 +629,7 @@ class Authorization:
             places = now  # another program has begun to read, or another policy is in force
         else:
             raise place_changed("the text")
-        self._enforce(verdict, text, places, writer, keys=True)
+        self._enforcement.enforce(verdict, text, places, writer, keys=True)
 
     def _places_of_keys(self, keys: bytes, *, follows: bool) -> Sequence[Place] | None:
         """Return where text without a line end goes if a program may read single keys of it; None otherwise.
@@ -690,8 +688,8 @@ class Authorization:
         if self._has_secret:
             verdict = replace(verdict, canonical=text)
         if recalls or self._terminal.rewrites_input():
-            self._enforce(judgement.unknown(places), text, places, writer, readable=False)
-        self._enforce(verdict, text, places, writer)
+            self._enforcement.enforce(judgement.unknown(places), text, places, writer, readable=False)
+        self._enforcement.enforce(verdict, text, places, writer)
 
     async def _may_be_sent_to_editor(self, lines: Sequence[str], places: Sequence[Place], judgement: Judgement) -> bool:
         """Return whether lines may be sent once the line editor of the program that runs reads them."""
@@ -798,80 +796,6 @@ class Authorization:
         """Return a line after the lines that it may continue: a shell reads them as one command."""
         return text if self._far_end.is_device() or places[0].where == "program" else self._line.continued + text
 
-    # Decisions
-
-    def _decide(
-        self,
-        verdict: Verdict,
-        text: str,
-        places: Sequence[Place],
-        writer: Writer,
-        block_id: str | None = None,
-        *,
-        keys: bool = False,
-    ) -> Approval | None:
-        """Record a verdict; return the approval that the text must wait for. For `keys` see `HeldText`.
-
-        Raises:
-            PtyctlError: POLICY_DENIED.
-        """
-        assert self._approvals is not None
-        writer.review.record(verdict)
-        if verdict.decision is Decision.ALLOW:
-            return None
-        is_secret = self._is_secret(writer)
-        if verdict.decision is Decision.WARN:
-            shown = f" for {text[:200].splitlines()[0][:60]!r}" if text and not is_secret else ""
-            self._post_notice(f"policy warning{shown}: {verdict.reason}")
-        if verdict.decision is Decision.DENY:
-            raise self._refused(denied(verdict, sensitive=is_secret), text, writer, block_id, is_secret=is_secret)
-        if verdict.decision is not Decision.ASK or self._keys_allowed(places, writer):
-            return None
-        if not _is_text(text):
-            raise self._refused(self._unreadable(verdict), text, writer, block_id, is_secret=is_secret)
-        if is_secret:
-            raise self._refused(secret_needs_approval(verdict), text, writer, block_id, is_secret=True)
-        held = HeldText(
-            session_id=self._subject.session_id,
-            device=self._subject.device,
-            platform=places[0].platform,
-            mode=places[0].mode,
-            owner=writer.owner,
-            text=text,
-            canonical=verdict.canonical,
-            rules=verdict.rules,
-            reason=verdict.reason,
-            binding=self._bound(text, places),
-            screen=self._last_rows(),
-            block_id=block_id,
-            keys=keys,
-            policy=None if self._policy is None else self._policy.identity,
-            check=lambda edited: self._check_edited(edited, places, writer),
-        )
-        if self._approvals.covers(held):
-            return None
-        approval = self._approvals.ask(held)
-        writer.review.record_request(approval)
-        return approval
-
-    def _is_secret(self, writer: Writer) -> bool:
-        """Return whether a text must not be shown: it, or a part of its line, is typed without echo."""
-        return writer.sensitive or self._reader.is_masked or self._reader.hides_input()
-
-    def _refused(
-        self, error: PtyctlError, text: str, writer: Writer, block_id: str | None = None, *, is_secret: bool = False
-    ) -> PtyctlError:
-        """Report a text that is denied; return the error."""
-        writer.review.record_refusal(is_secret=is_secret)
-        via = "write" if block_id is None else "exec"
-        self._on_refused(writer, text, error, None if is_secret else block_id, via)  # a secret command is not kept
-        return error
-
-    def _unreadable(self, verdict: Verdict) -> PtyctlError:
-        """Return the error for a line that cannot be read for certain."""
-        is_lost = self._synchronisation.awaits_line() and self._terminal.line_report_lost()
-        return unreadable(verdict, WITHOUT_REPORT if is_lost else WHOLE_COMMAND)
-
     async def _check_edited(self, text: str, places: Sequence[Place], writer: Writer) -> None:
         """Check the text that an approver wants to be typed instead. Raises PtyctlError POLICY_DENIED, BUSY, LIMIT_EXCEEDED."""
         assert self._policy is not None
@@ -882,75 +806,6 @@ class Authorization:
         if self._policy.identity is not identity:
             raise policy_changed()
 
-    def _last_rows(self) -> tuple[str, ...]:
-        """Return the rows of the output for an approval request."""
-        end = self._stream.raw_size
-        return tuple(rendered(self._stream, max(end - _SCREEN_BYTES, 0), end).split("\n")[-_SCREEN_ROWS:])
-
-    def _enforce(
-        self,
-        verdict: Verdict,
-        text: str,
-        places: Sequence[Place],
-        writer: Writer,
-        *,
-        readable: bool = True,
-        keys: bool = False,
-    ) -> None:
-        """Raise Refusal unless a text may be sent. A line that cannot be read cannot be approved either."""
-        try:
-            if verdict.decision is Decision.ASK and not (readable or self._keys_allowed(places, writer)):
-                writer.review.record(verdict)
-                raise self._refused(self._unreadable(verdict), text, writer, is_secret=self._is_secret(writer))
-            approval = self._decide(verdict, text, places, writer, keys=keys)
-        except PtyctlError as error:
-            raise Refusal(error, self._erasing_keys(places)) from None
-        if approval is not None:
-            raise Refusal(approval.pending_error(), self._erasing_keys(places))
-
-    def _bound(self, text: str, places: Sequence[Place]) -> str:
-        """Return the hash of the state that an approval is bound to."""
-        parts = [text, self._subject.session_id, self._binding(), self._surroundings(), *map(str, places)]
-        if places[0].where == "program":
-            parts.append(str(self._terminal.foreground_program()))
-        return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
-
-    def _surroundings(self) -> str:
-        """Return what an approver sees besides the text: the folder that the shell reports, or the prompt."""
-        if self._used_raw != self._stream.incarnation_raw and not self._far_end.is_device():
-            return ""  # where the shell begins: it may not have reported that yet
-        reported = self._stream.last_prompt if self._far_end.has_marks() else None
-        if reported is not None:
-            return str(reported.directory)
-        if self._far_end.is_device():
-            return self._places.shown_prompt()[1]
-        return self._terminal.learned_prompt or ""
-
-    def _erasing_keys(self, places: Sequence[Place]) -> bytes:
-        """Return the keys that delete the pending line; none if there is no pending line, or a program reads single keys."""
-        if self._line.is_empty:
-            return b""
-        if places[0].where == "program":
-            return b"" if self._terminal.takes_keys() else _KILL_LINE
-        keys = self._far_end.profile().clear_line.encode() if self._far_end.is_device() else ETX
-        return PASTE_END + keys if self._line.is_pasting else keys
-
-    def _keys_allowed(self, places: Sequence[Place], writer: Writer) -> bool:
-        """Return whether an approver lets the caller type into the running program, and one runs."""
-        approvals = self._approvals
-        if approvals is None or not approvals.keys_allowed(self._subject.session_id, writer.owner):
-            return False
-        return places[0].where == "program" or (self._far_end.is_device() and not self._places.shown_prompt()[1])
-
 
 def _is_strict(verdict: Verdict) -> bool:
     return verdict.decision in (Decision.ASK, Decision.DENY)
-
-
-def _is_text(text: str) -> bool:
-    """Return whether a text is valid Unicode, so that a person can review it."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -35,6 +35,7 @@ class ForegroundReader:
     ) -> None:
         """`protocol` is that of the session: only of local programs the system tells what they read."""
         self._terminal, self._location = terminal, location
+        self._stream = terminal.stream
         self._far_end, self._protocol = far_end, protocol
         #: The program that gets the next keys and its wake-ups, as noted before they are sent, and those at the last Enter.
         self._program: tuple[object, int | None] | None = None
@@ -46,6 +47,8 @@ class ForegroundReader:
         self._is_masked = False
         #: The program and its wake-ups before the first byte of the line, if it was in a read(2) in canonical mode.
         self._line_begun_by: tuple[object, int | None] | None = None
+        #: The raw offset at which the output of the terminal began that got the last input; -1 without input.
+        self._used_raw = -1
 
     def sending(self, data: bytes) -> int | None:
         """Note the program that gets input which may submit a line; return its wake-ups, None if unknown."""
@@ -79,6 +82,7 @@ class ForegroundReader:
 
     def typed(self, data: bytes, *, secret: bool) -> None:
         """Note input that was sent. `secret`: its echo is masked."""
+        self._used_raw = self._stream.incarnation_raw
         end = max(data.rfind(b"\r"), data.rfind(b"\n")) + 1
         if end:
             self._entered_by, self._line_begun_by = self._program, None
@@ -87,7 +91,13 @@ class ForegroundReader:
 
     def line_replaced(self) -> None:
         """Forget what was typed since the last Enter: the line was cleared."""
+        self._used_raw = self._stream.incarnation_raw
         self._typed, self._is_masked, self._line_begun_by = b"", False, None
+
+    @property
+    def is_used(self) -> bool:
+        """Whether the terminal of the current incarnation has got input of callers, or the command of a run."""
+        return self._used_raw == self._stream.incarnation_raw
 
     @property
     def is_masked(self) -> bool:

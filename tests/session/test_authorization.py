@@ -35,6 +35,7 @@ from ptyctl.session.calls.exec import execute
 from ptyctl.session.calls.expect_send import expect_send
 from ptyctl.session.calls.lock import lock
 from ptyctl.session.calls.mode_change import change_mode, save
+from ptyctl.session.enforcement import Enforcement
 from ptyctl.session.foreground_reader import asks_password
 from ptyctl.session.io.gate import Refusal, Writer
 from ptyctl.session.judgement import Place
@@ -284,7 +285,7 @@ async def test_command_without_a_policy_that_could_be_loaded_has_no_block(
 async def test_row_of_a_denied_secret_command_has_no_block_id(console: Supervised, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = Rows()
     console.session.activity.set_recorder(rows)
-    monkeypatch.setattr(console.session.authorization, "_is_secret", lambda writer: True)
+    monkeypatch.setattr(Enforcement, "_is_secret", lambda self, writer: True)
     await refusal(run_command(console.session, "erase hunter2"))
     (row,) = [row for row in rows.recorded if row["event"] == "denied"]
     assert ("block_id" in row, row["via"], "hunter2" in str(row)) == (False, "exec", False)

@@ -1,0 +1,214 @@
+"""Enforcement of verdicts: a text may be sent, is refused, or waits for an approval."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+
+from ptyctl.api.errors import PtyctlError
+from ptyctl.core.control_sequences import ETX, NAK, PASTE_END
+from ptyctl.policy.pending_line import PendingLine
+from ptyctl.policy.rules import Decision, Verdict
+from ptyctl.session.device.exchange import rendered
+from ptyctl.session.io.gate import Refusal, Writer
+from ptyctl.session.io.terminal_state import TerminalState
+
+from .approvals import Approval, Approvals, HeldText
+from .far_end import FarEnd
+from .foreground_reader import ForegroundReader
+from .input_places import InputPlaces
+from .judgement import Place, PolicyDecisionPoint, Subject
+from .line_synchronisation import LineSynchronisation
+from .refusals import WHOLE_COMMAND, WITHOUT_REPORT, denied, secret_needs_approval, unreadable
+
+#: Rows of the output in an approval request, and the number of bytes that they are rendered from.
+_SCREEN_ROWS, _SCREEN_BYTES = 24, 8192
+#: Deletes the line of a program that reads lines from the terminal (VKILL of termios), and of most line editors.
+_KILL_LINE = NAK
+
+
+class Enforcement:
+    """Acts on the verdicts on one session's input: records them, refuses texts, and asks for approvals.
+
+    `set_policy` must be called before any verdict is enforced.
+    """
+
+    def __init__(
+        self,
+        subject: Subject,
+        terminal: TerminalState,
+        far_end: FarEnd,
+        line: PendingLine,
+        places: InputPlaces,
+        synchronisation: LineSynchronisation,
+        reader: ForegroundReader,
+        *,
+        check_edited: Callable[[str, Sequence[Place], Writer], Awaitable[None]],
+        binding: Callable[[], str],
+        post_notice: Callable[[str], None],
+        on_refused: Callable[[Writer, str, PtyctlError, str | None, str], None],
+    ) -> None:
+        """Create it.
+
+        Args:
+            line: the model of the typed keys.
+            check_edited: raises PtyctlError if the text that an approver wants to be typed instead must not be typed.
+            binding, post_notice, on_refused: see `Authorization`.
+        """
+        self._subject = subject
+        self._terminal = terminal
+        self._stream = terminal.stream
+        self._far_end = far_end
+        self._line = line
+        self._places, self._synchronisation, self._reader = places, synchronisation, reader
+        self._check_edited = check_edited
+        self._binding = binding
+        self._post_notice = post_notice
+        self._on_refused = on_refused
+        self._policy: PolicyDecisionPoint | None = None
+        self._approvals: Approvals | None = None
+
+    def set_policy(self, policy: PolicyDecisionPoint, approvals: Approvals) -> None:
+        """Set the policy whose verdicts are enforced, and where approvals are asked for."""
+        self._policy, self._approvals = policy, approvals
+
+    def decide(
+        self,
+        verdict: Verdict,
+        text: str,
+        places: Sequence[Place],
+        writer: Writer,
+        block_id: str | None = None,
+        *,
+        keys: bool = False,
+    ) -> Approval | None:
+        """Record a verdict; return the approval that the text must wait for. For `keys` see `HeldText`.
+
+        Raises:
+            PtyctlError: POLICY_DENIED.
+        """
+        assert self._approvals is not None
+        writer.review.record(verdict)
+        if verdict.decision is Decision.ALLOW:
+            return None
+        is_secret = self._is_secret(writer)
+        if verdict.decision is Decision.WARN:
+            shown = f" for {text[:200].splitlines()[0][:60]!r}" if text and not is_secret else ""
+            self._post_notice(f"policy warning{shown}: {verdict.reason}")
+        if verdict.decision is Decision.DENY:
+            raise self.refused(denied(verdict, sensitive=is_secret), text, writer, block_id, is_secret=is_secret)
+        if verdict.decision is not Decision.ASK or self.keys_allowed(places, writer):
+            return None
+        if not _is_text(text):
+            raise self.refused(self._unreadable(verdict), text, writer, block_id, is_secret=is_secret)
+        if is_secret:
+            raise self.refused(secret_needs_approval(verdict), text, writer, block_id, is_secret=True)
+        held = HeldText(
+            session_id=self._subject.session_id,
+            device=self._subject.device,
+            platform=places[0].platform,
+            mode=places[0].mode,
+            owner=writer.owner,
+            text=text,
+            canonical=verdict.canonical,
+            rules=verdict.rules,
+            reason=verdict.reason,
+            binding=self.bound(text, places),
+            screen=self._last_rows(),
+            block_id=block_id,
+            keys=keys,
+            policy=None if self._policy is None else self._policy.identity,
+            check=lambda edited: self._check_edited(edited, places, writer),
+        )
+        if self._approvals.covers(held):
+            return None
+        approval = self._approvals.ask(held)
+        writer.review.record_request(approval)
+        return approval
+
+    def enforce(
+        self,
+        verdict: Verdict,
+        text: str,
+        places: Sequence[Place],
+        writer: Writer,
+        *,
+        readable: bool = True,
+        keys: bool = False,
+    ) -> None:
+        """Raise Refusal unless a text may be sent. A line that cannot be read cannot be approved either."""
+        try:
+            if verdict.decision is Decision.ASK and not (readable or self.keys_allowed(places, writer)):
+                writer.review.record(verdict)
+                raise self.refused(self._unreadable(verdict), text, writer, is_secret=self._is_secret(writer))
+            approval = self.decide(verdict, text, places, writer, keys=keys)
+        except PtyctlError as error:
+            raise Refusal(error, self._erasing_keys(places)) from None
+        if approval is not None:
+            raise Refusal(approval.pending_error(), self._erasing_keys(places))
+
+    def refused(
+        self, error: PtyctlError, text: str, writer: Writer, block_id: str | None = None, *, is_secret: bool = False
+    ) -> PtyctlError:
+        """Report a text that is denied; return the error."""
+        writer.review.record_refusal(is_secret=is_secret)
+        via = "write" if block_id is None else "exec"
+        self._on_refused(writer, text, error, None if is_secret else block_id, via)  # a secret command is not kept
+        return error
+
+    def keys_allowed(self, places: Sequence[Place], writer: Writer) -> bool:
+        """Return whether an approver lets the caller type into the running program, and one runs."""
+        approvals = self._approvals
+        if approvals is None or not approvals.keys_allowed(self._subject.session_id, writer.owner):
+            return False
+        return places[0].where == "program" or (self._far_end.is_device() and not self._places.shown_prompt()[1])
+
+    def bound(self, text: str, places: Sequence[Place]) -> str:
+        """Return the hash of the state that an approval is bound to."""
+        parts = [text, self._subject.session_id, self._binding(), self._surroundings(), *map(str, places)]
+        if places[0].where == "program":
+            parts.append(str(self._terminal.foreground_program()))
+        return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+
+    def _surroundings(self) -> str:
+        """Return what an approver sees besides the text: the folder that the shell reports, or the prompt."""
+        if not (self._reader.is_used or self._far_end.is_device()):
+            return ""  # where the shell begins: it may not have reported that yet
+        reported = self._stream.last_prompt if self._far_end.has_marks() else None
+        if reported is not None:
+            return str(reported.directory)
+        if self._far_end.is_device():
+            return self._places.shown_prompt()[1]
+        return self._terminal.learned_prompt or ""
+
+    def _last_rows(self) -> tuple[str, ...]:
+        """Return the rows of the output for an approval request."""
+        end = self._stream.raw_size
+        return tuple(rendered(self._stream, max(end - _SCREEN_BYTES, 0), end).split("\n")[-_SCREEN_ROWS:])
+
+    def _is_secret(self, writer: Writer) -> bool:
+        """Return whether a text must not be shown: it, or a part of its line, is typed without echo."""
+        return writer.sensitive or self._reader.is_masked or self._reader.hides_input()
+
+    def _unreadable(self, verdict: Verdict) -> PtyctlError:
+        """Return the error for a line that cannot be read for certain."""
+        is_lost = self._synchronisation.awaits_line() and self._terminal.line_report_lost()
+        return unreadable(verdict, WITHOUT_REPORT if is_lost else WHOLE_COMMAND)
+
+    def _erasing_keys(self, places: Sequence[Place]) -> bytes:
+        """Return the keys that delete the pending line; none if there is no pending line, or a program reads single keys."""
+        if self._line.is_empty:
+            return b""
+        if places[0].where == "program":
+            return b"" if self._terminal.takes_keys() else _KILL_LINE
+        keys = self._far_end.profile().clear_line.encode() if self._far_end.is_device() else ETX
+        return PASTE_END + keys if self._line.is_pasting else keys
+
+
+def _is_text(text: str) -> bool:
+    """Return whether a text is valid Unicode, so that a person can review it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
