@@ -7,23 +7,21 @@ What the session types itself (logins, pager keys, replies to queries) is not ju
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
-from typing import Literal
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.core.control_sequences import BRACKETED_PASTE, ESC
 from ptyctl.core.lease import Owner
 from ptyctl.core.renderer import render_line
 from ptyctl.policy.pending_line import PendingLine, Piece, keys_after_last_line
-from ptyctl.policy.rules import SHELL_PLATFORM, Decision, Verdict, Where
+from ptyctl.policy.rules import Decision, Verdict, Where
 from ptyctl.policy.shell_command import expands_history, runs_history
 from ptyctl.session.io.gate import Refusal, Split, Writer
-from ptyctl.session.io.input_echo import POLL_S, SETTLE_WAIT_S, InputEcho
+from ptyctl.session.io.input_echo import SETTLE_WAIT_S, InputEcho
 from ptyctl.session.io.prompt import PROMPT_BYTES
 from ptyctl.session.io.terminal_state import TerminalState
 from ptyctl.session.io.time_slice import TimeSlice
@@ -38,17 +36,9 @@ from .input_places import InputPlaces
 from .judgement import Judgement, Place, PolicyDecisionPoint, Subject, stricter
 from .line_reader import LineReader
 from .line_synchronisation import LineSynchronisation
-from .refusals import (
-    denied,
-    not_approvable,
-    place_changed,
-    policy_changed,
-    too_long_at_once,
-)
+from .refusals import denied, not_approvable, place_changed, policy_changed, too_long_at_once
 from .verdict_thread import LONG_TEXT, judge_in_thread, judge_outside_loop
 
-#: The longest wait until a program that works reads, or ends (seconds).
-_READER_WAIT_S = 1.0
 #: The longest wait for the text of a prompt that the shell has reported (seconds).
 PROMPT_WAIT_S = 1.0
 #: How often a text is judged because it goes to another place, or another policy is in force, than when its judgement began.
@@ -61,8 +51,6 @@ _MAX_AHEAD = 8
 _BATCH_BYTES = 256
 #: A line of a text counts as this many characters in addition, when the time for its verdict is estimated.
 _LINE_COST = 32
-#: Shells that do not expand `!`; `sh` may be bash.
-_WITHOUT_HISTORY_EXPANSION = frozenset(("fish", "dash"))
 #: Keys of line editors; a newline ends a line.
 _LINE_ENDS = re.compile(rb"[\r\n]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -102,7 +90,7 @@ class Authorization:
         self._places = InputPlaces(terminal, far_end, subject.program)
         self._synchronisation = LineSynchronisation(self._line, terminal, far_end, self._places)
         self._echo = InputEcho(terminal, lambda: self._line.is_empty, self._synchronisation.awaits_line)
-        self._reader = ForegroundReader(terminal, location, far_end, subject.protocol)
+        self._reader = ForegroundReader(terminal, location, far_end, self._places, subject.protocol)
         self._line_reader = LineReader(self._line, terminal, screen, location, self._echo, self._places, far_end)
         self._enforcement = Enforcement(
             subject,
@@ -480,7 +468,7 @@ class Authorization:
             verdict = judgement.verdict(text, places)
             for line in known:
                 verdict = stricter(verdict, judgement.part(line, places))
-            if self._may_be_left(places):
+            if self._reader.may_be_left(places):
                 verdict = stricter(verdict, judgement.verdict(text, places[-1:]))
         is_known = len(known) == len(submitted)
         is_known = is_known and not (self._terminal.rewrites_input() or any(self._recalls(line, places) for line in known))
@@ -672,7 +660,7 @@ class Authorization:
             if waits_for_editor:
                 may_wait = False
                 waits_for_editor = await self._may_be_sent_to_editor(lines, places, judgement)
-                if waits_for_editor and await self._next_reader() in ("keys", "prompt"):
+                if waits_for_editor and await self._reader.next_reader() in ("keys", "prompt"):
                     await self._judge_lines(lines, writer, may_wait=False)
                     return
             of_shell = None if _is_strict(verdict) else await self._verdict_if_left(lines, places, judgement)
@@ -680,7 +668,7 @@ class Authorization:
                 verdict, has_waited = stricter(verdict, of_shell), True
             # At a prompt, the verdict tells whether a builtin runs history.
             runs = expands_history if places[0].where == "prompt" else runs_history
-            recalls = self._expands_history(places) and await judge_outside_loop(partial(runs, text), len(text))
+            recalls = self._reader.expands_history(places) and await judge_outside_loop(partial(runs, text), len(text))
             if not (has_waited or waits_for_editor) or self._judged_by(writer) == (places, judgement):
                 break
         else:
@@ -715,35 +703,11 @@ class Authorization:
 
         None if the program will read them, or if the shell may run them.
         """
-        if not self._may_be_left(places):
+        if not self._reader.may_be_left(places):
             return None
         whole = self._line.continued + "\n".join(lines)
         verdict = await judge_outside_loop(partial(judgement.verdict, whole, places[-1:]), len(whole))
-        return verdict if _is_strict(verdict) and await self._next_reader() not in ("keys", "line") else None
-
-    def _may_be_left(self, places: Sequence[Place]) -> bool:
-        """Return whether a program of this machine that runs in a shell has not begun to read what is typed now."""
-        return places[-1].is_ahead and self._terminal.echo_is_known() and not self._terminal.reads_line()
-
-    async def _next_reader(self) -> Literal["keys", "line", "prompt"] | None:
-        """Wait until the program in the foreground gets each key, so that the shell below cannot read what is typed now, or
-        until it reads a line, or the shell is at its prompt.
-
-        Return None if the session has ended, or none of these happens in time.
-        """
-        terminal = self._terminal
-        deadline = terminal.now() + _READER_WAIT_S
-        while self._stream.ended is None:
-            if self._places.now()[0].where != "program":
-                return "prompt"
-            if terminal.takes_keys():
-                return "keys"
-            if terminal.reads_line():
-                return "line"
-            if terminal.now() >= deadline:
-                break
-            await asyncio.sleep(POLL_S)
-        return None
+        return verdict if _is_strict(verdict) and await self._reader.next_reader() not in ("keys", "line") else None
 
     # Verdicts
 
@@ -775,22 +739,7 @@ class Authorization:
 
     def _recalls(self, text: str, places: Sequence[Place]) -> bool:
         """Return whether a shell that gets a typed text may run a part of its history instead."""
-        return self._may_be_history_shell(places) and expands_history(text) and self._expands_history(places)
-
-    def _expands_history(self, places: Sequence[Place]) -> bool:
-        """Return whether typed text goes to a shell that expands `!`."""
-        if not self._may_be_history_shell(places):
-            return False
-        program = self._terminal.foreground_program()
-        return program is None or program[1].rpartition("/")[2].lstrip("-") not in _WITHOUT_HISTORY_EXPANSION
-
-    def _may_be_history_shell(self, places: Sequence[Place]) -> bool:
-        """Return whether a shell gets a typed text, now or because the program that runs does not read it."""
-        if places[-1].platform not in (None, SHELL_PLATFORM):
-            return False
-        if places[0].where == "prompt":
-            return True
-        return places[-1].is_ahead and not self._reader.asks_for_line()
+        return self._reader.may_be_history_shell(places) and expands_history(text) and self._reader.expands_history(places)
 
     def _with_continued(self, text: str, places: Sequence[Place]) -> str:
         """Return a line after the lines that it may continue: a shell reads them as one command."""

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Sequence
+from typing import Literal
 
 from ptyctl.core.shells import may_run_shell
 from ptyctl.platforms import DeviceProfile
+from ptyctl.policy.rules import SHELL_PLATFORM
 from ptyctl.session.io.input_echo import POLL_S, SETTLE_WAIT_S
 from ptyctl.session.io.prompt import is_continuation
 from ptyctl.session.io.terminal_state import TerminalState
 from ptyctl.session.screen.line_location import LineLocation
 
 from .far_end import FarEnd
+from .input_places import InputPlaces
+from .judgement import Place
 
+#: The longest wait until a program that works reads, or ends (seconds).
+_READER_WAIT_S = 1.0
+#: Shells that do not expand `!`; `sh` may be bash.
+_WITHOUT_HISTORY_EXPANSION = frozenset(("fish", "dash"))
 _ONE_LINE = re.compile(rb"[^\r\n]*[\r\n]")
 #: How often it is checked whether a program waits in a read(2): it may wait for a lock there at first.
 _ATTEMPTS = 5
@@ -31,12 +40,13 @@ class ForegroundReader:
         terminal: TerminalState,
         location: LineLocation,
         far_end: FarEnd,
+        places: InputPlaces,
         protocol: str,
     ) -> None:
         """`protocol` is that of the session: only of local programs the system tells what they read."""
         self._terminal, self._location = terminal, location
         self._stream = terminal.stream
-        self._far_end, self._protocol = far_end, protocol
+        self._far_end, self._places, self._protocol = far_end, places, protocol
         #: The program that gets the next keys and its wake-ups, as noted before they are sent, and those at the last Enter.
         self._program: tuple[object, int | None] | None = None
         self._entered_by: tuple[object, int | None] | None = None
@@ -171,6 +181,45 @@ class ForegroundReader:
         """Return whether a program asks for a password that `data` may be, and has not begun to read it."""
         is_asked = _PASSWORD.match(data) is not None and self._terminal.reads_password()
         return is_asked and not self.takes_password(data)
+
+    async def next_reader(self) -> Literal["keys", "line", "prompt"] | None:
+        """Wait until it is known who reads what is typed now; return None if the session has ended, or a timeout has passed.
+
+        The program in the foreground gets each key, so that the shell below cannot read it; it reads a line; or the shell is at
+        its prompt.
+        """
+        terminal = self._terminal
+        deadline = terminal.now() + _READER_WAIT_S
+        while self._stream.ended is None:
+            if self._places.now()[0].where != "program":
+                return "prompt"
+            if terminal.takes_keys():
+                return "keys"
+            if terminal.reads_line():
+                return "line"
+            if terminal.now() >= deadline:
+                break
+            await asyncio.sleep(POLL_S)
+        return None
+
+    def may_be_left(self, places: Sequence[Place]) -> bool:
+        """Return whether a program of this machine that runs in a shell has not begun to read what is typed now."""
+        return places[-1].is_ahead and self._terminal.echo_is_known() and not self._terminal.reads_line()
+
+    def expands_history(self, places: Sequence[Place]) -> bool:
+        """Return whether typed text goes to a shell that expands `!`."""
+        if not self.may_be_history_shell(places):
+            return False
+        program = self._terminal.foreground_program()
+        return program is None or program[1].rpartition("/")[2].lstrip("-") not in _WITHOUT_HISTORY_EXPANSION
+
+    def may_be_history_shell(self, places: Sequence[Place]) -> bool:
+        """Return whether a shell gets a typed text, now or because the program that runs does not read it."""
+        if places[-1].platform not in (None, SHELL_PLATFORM):
+            return False
+        if places[0].where == "prompt":
+            return True
+        return places[-1].is_ahead and not self.asks_for_line()
 
     def _knows_prompt(self) -> bool:
         """Return whether the output tells if the shell has shown its prompt since the last line was submitted."""

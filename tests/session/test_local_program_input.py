@@ -15,7 +15,7 @@ from ptyctl.policy.evaluate import Evaluator
 from ptyctl.policy.policy_file import load_policy
 from ptyctl.policy.rules import DecisionRequest, Verdict
 from ptyctl.policy.shell_command import canonical_shell
-from ptyctl.session import authorization
+from ptyctl.session import foreground_reader
 from ptyctl.session.approvals import Approvals
 from ptyctl.session.calls.expect_send import expect_send
 from ptyctl.session.io.gate import Split, Writer
@@ -276,7 +276,7 @@ async def test_line_for_a_program_without_a_line_editor_is_judged_after_the_line
 async def test_line_that_a_working_program_may_leave_to_the_shell_is_judged_as_unparsed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unparsed: str
 ) -> None:
-    monkeypatch.setattr(authorization, "_READER_WAIT_S", 0.05)
+    monkeypatch.setattr(foreground_reader, "_READER_WAIT_S", 0.05)
     shell = await shell_in(tmp_path, programs="allow", unparsed=unparsed)
     await write_to(shell.session, data="make\n")
     shell.terminal.start_work()
