@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from ptyctl.session.device.login import NO_CREDENTIALS, LoginCredentials
 from ptyctl.session.io.error_output import ErrorOutput
 from ptyctl.session.io.errors import from_channel
 from ptyctl.session.io.gate import Gate, Writer
-from ptyctl.session.io.input_log import InputLog
+from ptyctl.session.io.input_log import InputLog, LastInputs
 from ptyctl.session.io.output_stream import GapStarted, OutputStream, StreamEnded
 from ptyctl.session.io.publisher import Publisher, Unsubscribe
 from ptyctl.session.io.signal import Signal
@@ -138,7 +137,7 @@ class Session:
         log_bytes = limits.quota_bytes // LOG_SHARE
         self.session_id = session_id
         self.spec = spec
-        self._last_inputs = transcript.last_inputs
+        self._last_inputs = LastInputs(transcript.last_inputs)
         self.state: SessionState = "opening"
         self.incarnation = transcript.incarnation
         self.closed_why = ""
@@ -337,13 +336,7 @@ class Session:
             Whether all input of the earlier process was recorded.
         """
         line, raw_size = self._unfinished, self.stream.raw_size
-        row = self._last_inputs[-1] if self._last_inputs else {"line": {}}
-        try:
-            if row["line"]:
-                line.restore(row["line"], Owner(row["principal"], row["by"] or ""))
-            is_known = self.input_log.has_room and not self.stream.has_gap
-        except (KeyError, TypeError):  # a row of an earlier version, or a damaged one
-            is_known = False
+        is_known = self._last_inputs.restore(line) and self.input_log.has_room and not self.stream.has_gap
         # an unknown prompt cannot be distinguished from the continuation prompt of an incomplete command
         if not is_known or (line.entered_raw >= 0 and not self.selector.has_marks):
             line.fill(b"", raw_size)
@@ -357,9 +350,8 @@ class Session:
         line = self._unfinished
         if line.empty or line.keys or line.pasting or line.filled is not None:
             return None
-        texts = [row.get("data", "\0") for row in self._last_inputs]
-        text = re.split(r"[\r\n]", "".join(texts))[-1]
-        return text.encode() if text.isprintable() and len(text) == line.characters else None
+        text = self._last_inputs.text()
+        return text.encode() if text is not None and len(text) == line.characters else None
 
     def renew_shell_nonce(self) -> None:
         """Invalidate the marks of the previous shell; called before another one is started."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ptyctl.core.lease import Owner
+from ptyctl.core.unfinished_line import UnfinishedLine
 from ptyctl.session.transcript.append_file import AppendFile, json_line
 
 from .gate import Writer
@@ -60,3 +63,27 @@ class InputLog:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+class LastInputs:
+    """The last rows of callers in the input log of an earlier process."""
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        self._rows = rows
+
+    def restore(self, line: UnfinishedLine) -> bool:
+        """Restore the line that was typed last; return False if the last row is damaged, or of an earlier version."""
+        if not self._rows:
+            return True
+        row = self._rows[-1]
+        try:
+            if row["line"]:
+                line.restore(row["line"], Owner(row["principal"], row["by"] or ""))
+        except (KeyError, TypeError):
+            return False
+        return True
+
+    def text(self) -> str | None:
+        """Return the text since the last Enter; None if it has keys of a line editor, bytes that are no text, or a secret."""
+        text = re.split(r"[\r\n]", "".join(row.get("data", "\0") for row in self._rows))[-1]
+        return text if text.isprintable() else None
