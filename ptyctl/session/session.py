@@ -43,11 +43,11 @@ from transports.errors import ChannelBroken, ChannelEnded, ChannelError, Receive
 
 from .activity import Activity
 from .authorization import Authorization
-from .clients import current_principal, user
-from .clock import BOOT_ID, epoch_ms, stored_deadline
+from .clients import current_principal
+from .clock import epoch_ms
 from .far_end import FarEnd
 from .judgement import Subject
-from .lease_record import decode_losses, encode_losses
+from .lease_record import encode_leases, restore_leases
 from .notices import Notices
 from .spec import SPECS, Limits, Spec
 from .usage import Usage
@@ -691,19 +691,14 @@ class Session:
     def restore(self, meta: dict[str, Any], *, still_running: bool) -> None:
         """Apply the meta.json of an earlier process. A lock that it granted stays in force until it expires.
 
-        A lock that was stored without a principal belongs to the user of the server. Unless the program is `still_running`, the
-        session becomes `closed` if it was closed, otherwise `lost`.
+        Unless the program is `still_running`, the session becomes `closed` if it was closed, otherwise `lost`.
         """
         self.created_at = meta["created_at"]
         self.usage.restore(meta["last_activity_at"])
         self.cols, self.rows = meta["pty"]["cols"], meta["pty"]["rows"]
         self.gate.restore(meta["bytes_sent"])
         self.given_up = read_given_up(meta)
-        lease = None
-        if "lock_holder" in meta:
-            expires_at = stored_deadline(float(meta["lock_until"]), meta["lock_clock"], meta["lock_expires_at"])
-            lease = Lease(Owner(meta.get("lock_principal", user().name), meta["lock_holder"]), expires_at, meta["fence"])
-        self.leases.restore(lease, meta["fence"], decode_losses(meta.get("lock_losses")))
+        restore_leases(self.leases, meta)
         if still_running:
             return
         self.stream.end_without_channel(ChannelBroken("the server that held its terminal has ended"))
@@ -810,11 +805,7 @@ class Session:
         """Return the content of meta.json with this lease: the row of the list, and the state to resume the session from."""
         spec = SPECS.dump_python(self.spec, mode="json", by_alias=True, exclude_defaults=True)
         closed = {"closed_reason": self.closed_why} if self.state == "closed" else {}
-        lock: dict[str, Any] = {"lock_clock": BOOT_ID, "lock_until": lease.expires_at} if lease else {}
-        if rows := encode_losses(self.leases.losses()):
-            lock["lock_losses"] = rows
-        fence = max(self.leases.fence, lease.fence if lease else 0)
-        return {**self._entry(lease).payload(), "fence": fence, **lock, "spec": spec, **closed}
+        return {**self._entry(lease).payload(), **encode_leases(self.leases, lease), "spec": spec, **closed}
 
     # Events of the components
 
