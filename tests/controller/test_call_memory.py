@@ -17,11 +17,11 @@ from ptyctl.api.messages import decode_reply
 from ptyctl.api.model import Reply
 from ptyctl.api.operator import NotifyReply
 from ptyctl.controller import call_memory
-from ptyctl.controller.call_journal import CallJournal
 from ptyctl.controller.call_memory import (
     CANCELLED_BY_CLIENT,
     KEEP_DURABLE_S,
     REPEAT_S,
+    CallJournal,
     CallMemory,
     DurableCallMemory,
     repeatable,

@@ -12,7 +12,7 @@ import pytest
 
 from ptyctl.audit.audit_files import AuditFiles
 from ptyctl.audit.chain import encode
-from ptyctl.controller.call_journal import CallJournal
+from ptyctl.controller.call_memory import CallJournal
 from ptyctl.files import replace_file
 from tests.session.file_faults import FileFaults, intercept
 

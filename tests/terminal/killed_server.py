@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fixtures.forked_process import ForkedProcess
-from ptyctl.controller.call_journal import CallJournal
+from ptyctl.controller.call_memory import CallJournal
 from ptyctl.controller.local import LocalController
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.runtime_dir import RuntimeDir
