@@ -139,7 +139,7 @@ def _answer(request: PolicyRequest) -> tuple[PolicyReply, str]:
     runtime_dir = RuntimeDir()
     if runtime_dir.is_system or control.find_daemon(runtime_dir) is not None:
         return call_daemon(lambda controller: controller.policy(request)), "the daemon's"
-    from ptyctl.controller.policy_queries import PolicyQueries
+    from ptyctl.controller.policy_checks import PolicyQueries
     from ptyctl.controller.settings import load_settings
     from ptyctl.inventory import Inventory
     from ptyctl.platforms import Platforms

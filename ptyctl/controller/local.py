@@ -58,7 +58,7 @@ from .destinations import Destinations
 from .devices import DevicePlacement, Devices
 from .hidden_routes import Sees, hides_route
 from .policies import PolicyStore
-from .policy_queries import PolicyQueries
+from .policy_checks import PolicyQueries
 from .reconnect import ConsoleReconnector
 from .recovery import StoredSessions
 from .registry import SessionRegistry

@@ -27,7 +27,7 @@ from transports.errors import ChannelError
 
 from .channels import ChannelFactory, channel_factory, session_spec, with_session_id, with_shell_integration
 from .destinations import CONVERSATION, Destination, Destinations
-from .open_policy import check_program
+from .policy_checks import check_program
 from .recovery import restore_session
 from .registry import SessionRegistry
 from .settings import Settings
@@ -112,7 +112,7 @@ class SessionFactory:
         self._watchers.append(watcher)
 
     async def check_program(self, request: SessionRequest, destination: Destination) -> str | None:
-        """Judge the program of a caller's request; see `open_policy.check_program`."""
+        """Judge the program of a caller's request; see `policy_checks.check_program`."""
         return await check_program(self._policy, request, destination)
 
     async def create(self, destination: Destination, spec: Spec, opening: Opening | None = None) -> Session:

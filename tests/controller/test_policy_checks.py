@@ -12,8 +12,8 @@ from ptyctl import LocalController
 from ptyctl.api import Controller
 from ptyctl.api.errors import ErrorCode
 from ptyctl.api.session import SessionReply, SessionRequest
-from ptyctl.controller.open_policy import MAX_PROGRAM_TEXT
 from ptyctl.controller.policies import PolicyStore
+from ptyctl.controller.policy_checks import MAX_PROGRAM_TEXT
 from ptyctl.controller.settings import Settings
 from ptyctl.policy.rules import DecisionRequest, Verdict
 from ptyctl.session.verdict_thread import LONG_TEXT
