@@ -3,12 +3,11 @@
 Start with `local.LocalController`, which implements `ptyctl.api.controller.Controller` and composes the other modules:
 
 - `registry`: the sessions of this process, by id, console device and conversation; the session limit.
-- `destinations`, `channels`, `session_factory`: from an open request to a connected session.
+- `destinations`, `session_factory`: from an open request to a connected session; which routes to devices are hidden.
 - `session_actions`, `conversations`: the requests on sessions and on conversation terminals.
 - `recovery`, `descriptor_store`, `reconnect`: sessions of earlier processes, programs that outlive a crash, lost consoles.
 - `call_memory`: calls that are performed once although they are repeated, and their file.
 - `access`: what the principal of a request may do; servers give their clients this controller. `tokens`: those of HTTP clients.
-- `hidden_routes`: whether a device is reached through a host that the caller may not see.
 - `retention`, `doctor`, `settings`: removal of old transcripts, connection diagnosis, the server's settings.
 
 Imports `inventory`, `session`, `platforms`, `core`, `api` and `transports`; the interfaces (`cli`, `daemon`, `mcp`) import it.

@@ -37,7 +37,7 @@ from ptyctl.core.principal import Kind, Operation, Principal, needed_role
 from ptyctl.session.approvals import HeldText
 from ptyctl.session.clients import current_client, current_principal, user
 
-from .hidden_routes import without_route
+from .destinations import without_route
 from .local import LocalController
 from .registry import no_session
 

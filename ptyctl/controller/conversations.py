@@ -26,8 +26,7 @@ from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.output_wait import PROGRESS_S, WaitProgress
 from ptyctl.session.session import Session
 
-from .channels import session_spec
-from .destinations import CONVERSATION
+from .destinations import CONVERSATION, session_spec
 from .recovery import StoredSessions
 from .registry import SessionRegistry
 from .session_actions import resize

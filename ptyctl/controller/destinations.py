@@ -1,15 +1,48 @@
-"""Where an open request leads: to the address in the request, or to a device of the inventory with its credentials."""
+"""From an open request to its destination: address, credentials, session spec and channel, and whether its route is hidden.
+
+Knows which request field belongs to which transport.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import shlex
+import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from ptyctl.api.session import Auth, Pace, SessionRequest
-from ptyctl.inventory import Inventory, Target, TargetHop
-from ptyctl.platforms import Platform, Platforms
+from pydantic import SecretStr
+
+from ptyctl.api.errors import ErrorCode, PtyctlError, unsupported
+from ptyctl.api.session import Auth, Expect, Pace, PtyOptions, SessionRequest, SshOptions, TelnetOptions, Timeouts
+from ptyctl.core.shells import answering_program, shell_change
+from ptyctl.environment import SESSION_VARIABLE
+from ptyctl.inventory import Inventory, Route, Target, TargetHop
+from ptyctl.platforms import UNKNOWN_DEVICE, Platform, Platforms
 from ptyctl.platforms.loader import COMMON
+from ptyctl.session.calls.session_preparation import merged_expect
 from ptyctl.session.device.login import LOGIN_LIMIT_S, NO_CREDENTIALS, LoginAccount, LoginCredentials
 from ptyctl.session.device.platform_detection import AUTO, load_platform
+from ptyctl.session.runs.shells import with_marks
+from ptyctl.session.spec import Spec
+from transports import ssh, telnet
+from transports.channel import Channel, Pty
+from transports.errors import ChannelError
+from transports.local import LocalChannel, LocalOptions, user_shell
+from transports.local_pipes import LocalPipeChannel
+from transports.ssh.endpoint import resolve
+
+#: Telnet line endings of platforms that do not end a line with CR, for which the transport's "auto" follows RFC 854.
+_LINE_ENDINGS: dict[str, telnet.LineEnding] = {"\n": "lf", "\r\n": "crlf"}
+_DEFAULT_TELNET_PORT = 23
+_DEFAULT_PORTS = {"ssh": 22, "telnet": _DEFAULT_TELNET_PORT, "local": None}
+#: Errors before a connection attempt, and errors of an open session. Their messages name no host of the route.
+_NOT_OF_THE_ROUTE = frozenset({ErrorCode.BUSY, ErrorCode.FORBIDDEN, ErrorCode.LIMIT_EXCEEDED, ErrorCode.LOCKED})
+HIDDEN_ROUTE_HINT = "ask the administrator of this server, or a user who may see all hosts on the way to the device"
+
+#: Whether the caller may see a device or host with one of these names; without a name, whether it may see all of them.
+Sees = Callable[..., bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +135,219 @@ def _target_accounts(target: Target, of_request: LoginCredentials) -> LoginCrede
         prepare=options.prepare,
         timeout_s=min(options.timeout_ms / 1000, LOGIN_LIMIT_S),
     )
+
+
+#: Creates the channel to a destination, not yet open. Tests use scripted channels.
+ChannelFactory = Callable[[Destination], Channel]
+
+
+def channel_factory() -> ChannelFactory:
+    """Return a factory whose SSH channels share their connections to jump hosts."""
+    connections = ssh.SshConnectionPool()
+
+    def create_channel(destination: Destination) -> Channel:
+        request = destination.request
+        timeouts = request.timeouts or Timeouts()
+        options = request.pty or PtyOptions()
+        pty = Pty(options.cols, options.rows, options.term)
+        if request.protocol == "ssh":
+            return ssh.SshChannel(ssh_options(destination, pty if options.enabled else None), connections)
+        if request.protocol == "telnet":
+            return telnet.TelnetChannel(_telnet_options(destination, timeouts), pty if options.enabled else None)
+        local = LocalOptions(_argv(request.command), request.cwd, request.env)
+        return LocalChannel(local, pty) if options.enabled else LocalPipeChannel(local)
+
+    return create_channel
+
+
+def session_spec(destination: Destination) -> Spec:
+    """Return the spec of a session to `destination`.
+
+    Raises:
+        PtyctlError: UNSUPPORTED or INVALID_ARGUMENT for options that exclude each other, before anything is opened.
+    """
+    request, platform = destination.request, destination.platform
+    assert request.protocol is not None
+    expect = request.expect or Expect()
+    expect = expect if platform is None else merged_expect(expect, platform)
+    profile = UNKNOWN_DEVICE if platform is None else platform.profile
+    profile.with_overrides(expect.prompt_regex, expect.pager_regexes, expect.error_regexes)
+    pty = request.pty or PtyOptions()
+    if request.protocol == "local" and not pty.enabled and (request.terminal is None or request.terminal.mode != "headless"):
+        raise unsupported("a local session always has a terminal", field="pty.enabled", hint="leave out pty.enabled")
+    is_console = request.session_type == "console"
+    may_be_posix = platform is None or platform.posix_shell
+    return Spec(
+        protocol=request.protocol,
+        host=request.host,
+        port=request.port or (_DEFAULT_PORTS[request.protocol] if request.protocol != "ssh" else None),
+        username=request.username,
+        session_type=request.session_type or "normal",
+        device_id=request.device_id,
+        device=destination.device,
+        platform=request.platform,
+        program=_program(request, pty, may_be_posix=may_be_posix),
+        runs_program=platform is None and not is_console and pty.enabled and _runs_program(request),
+        probe_shell=request.protocol != "local" and may_be_posix and (not is_console or platform is not None),
+        integrated=_has_shell_integration(request),
+        install_integration=_installs_integration(request),
+        shell=request.shell,
+        terminal=request.terminal,
+        idle_timeout_s=(request.timeouts or Timeouts()).idle_timeout_ms / 1000,
+        pty=pty,
+        expect=expect,
+    )
+
+
+def _runs_program(request: SessionRequest) -> bool:
+    """Return whether a request runs a program over SSH that is not a shell and starts none."""
+    if request.protocol != "ssh" or request.shell is not None or not request.command:
+        return False
+    command = request.command if isinstance(request.command, str) else shlex.join(request.command)
+    return shell_change(command) == "no"
+
+
+def with_shell_integration(request: SessionRequest, nonce_file: Path) -> SessionRequest:
+    """Return a copy of a local shell's request that starts the shell with marks; see `with_marks`."""
+    start = with_marks(_argv(request.command) or (user_shell(),), str(nonce_file), request.env or {})
+    assert start is not None, "the spec says that this shell has an integration"
+    return request.model_copy(update={"command": start.argv, "env": {**(request.env or {}), **start.env}})
+
+
+def with_session_id(request: SessionRequest, session_id: str) -> SessionRequest:
+    """Return a copy of a request that has the id of the session in the environment of its program."""
+    return request.model_copy(update={"env": {**(request.env or {}), SESSION_VARIABLE: session_id}})
+
+
+def ssh_options(destination: Destination, pty: Pty | None) -> ssh.SshConnectOptions:
+    """Return the options of an SSH channel. Raises InvalidOption for options that exclude each other."""
+    request = destination.request
+    auth, options, timeouts = request.auth or Auth(), request.ssh_options or SshOptions(), request.timeouts or Timeouts()
+    hops = tuple(_jump_host(hop) for hop in destination.hops)
+    return ssh.SshConnectOptions(
+        host=request.host or "",
+        port=request.port,
+        username=request.username,
+        auth=_ssh_auth(auth),
+        pty=pty,
+        command=request.command,
+        env=request.env or {},
+        connect_timeout_s=timeouts.connect_timeout_ms / 1000,
+        host_keys=ssh.HostKeyOptions(options.host_key_policy, options.known_hosts_path, options.host_key_fingerprint),
+        use_openssh_config=options.use_openssh_config,
+        config_path=options.config_path,
+        jump=hops or (None if options.jump is None else ssh.parse_jump_hosts(options.jump)),
+        legacy_algorithms=options.legacy_algorithms,
+        keepalive_s=options.keepalive_s,
+    )
+
+
+def _jump_host(hop: TargetHop) -> ssh.SshJumpHost:
+    auth = None if hop.auth is None else _ssh_auth(hop.auth)
+    return ssh.SshJumpHost(hop.host, hop.port, hop.username, auth, hop.legacy_algorithms)
+
+
+def _ssh_auth(auth: Auth) -> ssh.SshAuth:
+    """Return the login for the transport, with the secrets in plain text. Raises InvalidOption."""
+    return ssh.SshAuth(
+        method=auth.method,
+        password=_plain(auth.password),
+        private_key_pem=_plain(auth.private_key_pem),
+        private_key_path=auth.private_key_path,
+        passphrase=_plain(auth.passphrase),
+        one_time_code=_plain(auth.one_time_code),
+    )
+
+
+def _plain(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()
+
+
+def _telnet_options(destination: Destination, timeouts: Timeouts) -> telnet.TelnetConnectOptions:
+    request, platform = destination.request, destination.platform
+    options = request.telnet_options or TelnetOptions()
+    end_of_line = "\r" if platform is None else platform.end_of_line
+    return telnet.TelnetConnectOptions(
+        host=request.host or "",
+        port=request.port or _DEFAULT_TELNET_PORT,
+        line_ending=_LINE_ENDINGS.get(end_of_line, "auto") if options.line_ending == "auto" else options.line_ending,
+        binary=options.binary,
+        keepalive=options.keepalive,
+        keepalive_s=options.keepalive_s or telnet.KEEPALIVE_S,
+        connect_timeout_s=timeouts.connect_timeout_ms / 1000,
+    )
+
+
+def _program(request: SessionRequest, pty: PtyOptions, *, may_be_posix: bool) -> str | None:
+    """Return the program that reads the commands: a local program, or `sh` for SSH without a PTY; None if unknown."""
+    if request.protocol == "local":
+        argv = _argv(request.command)
+        name = answering_program(argv) if argv else user_shell()
+        return shutil.which(name) or name
+    is_shell = request.protocol == "ssh" and not pty.enabled and request.command is None and may_be_posix
+    return "sh" if is_shell else None
+
+
+def _installs_integration(request: SessionRequest) -> bool:
+    """Return whether to set up a remote shell for marks: on request, and by default over SSH."""
+    if request.protocol == "ssh" and request.session_type != "console":
+        return request.shell_integration != "off"
+    return request.protocol != "local" and request.shell_integration == "auto"
+
+
+def _has_shell_integration(request: SessionRequest) -> bool:
+    if request.protocol != "local" or request.shell_integration == "off":
+        return False
+    return with_marks(_argv(request.command) or (user_shell(),), "", {}) is not None
+
+
+def _argv(command: str | tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Return the argument list of a command: a string is a command line for /bin/sh."""
+    if isinstance(command, str):
+        return ("/bin/sh", "-c", command)
+    return command
+
+
+async def hides_route(inventory: Inventory, device: str, sees: Sees) -> bool:
+    """Return whether the inventory or the OpenSSH configuration leads through a host that the caller may not see.
+
+    A configuration that cannot be read, and a ProxyCommand, hide the route.
+
+    Raises:
+        PtyctlError: as `Inventory.device`.
+    """
+    if sees():
+        return False
+    route = await inventory.route(device)
+    if not all(sees(host, None) for host in route.hosts):
+        return True
+    return route.is_ssh and await asyncio.to_thread(_hides_ssh_route, route, sees)
+
+
+def without_route(error: PtyctlError) -> PtyctlError:
+    """Return an error of an open whose message names no host."""
+    if error.code in _NOT_OF_THE_ROUTE:
+        return error
+    return PtyctlError(error.code, "the open failed on the way to the device", hint=HIDDEN_ROUTE_HINT)
+
+
+def _hides_ssh_route(route: Route, sees: Sees) -> bool:
+    options = route.fields.ssh_options or SshOptions()
+    hops = tuple(ssh.SshJumpHost(hop.host, hop.port, hop.username) for hop in route.hops)
+    host, port = route.address["host"], route.address["port"]
+    assert isinstance(host, str)
+    try:
+        endpoints = resolve(
+            ssh.SshConnectOptions(
+                host,
+                port if isinstance(port, int) else None,
+                route.fields.username,
+                use_openssh_config=options.use_openssh_config,
+                config_path=options.config_path,
+                jump=hops or (None if options.jump is None else ssh.parse_jump_hosts(options.jump)),
+            )
+        )
+    except ChannelError:
+        return True
+    of_configuration = endpoints[: len(endpoints) - 1 - len(hops)]
+    return bool(endpoints[0].proxy_command) or not all(sees(endpoint.name, None) for endpoint in of_configuration)

@@ -14,8 +14,8 @@ from ptyctl.core.limits import UseCounter
 from ptyctl.inventory import Inventory, InventoryDevice, console_id
 from ptyctl.session.clients import current_principal
 
+from .destinations import Sees
 from .doctor import Doctor
-from .hidden_routes import Sees
 from .settings import Settings
 
 

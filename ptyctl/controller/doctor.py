@@ -27,9 +27,16 @@ from ptyctl.session.transcript.raw_log import FIRST_EXTENT_BYTES
 from transports.errors import ChannelError
 from transports.ssh.endpoint import resolve
 
-from .channels import channel_factory, session_spec, ssh_options
-from .destinations import Destination, Destinations
-from .hidden_routes import HINT, Sees, hides_route
+from .destinations import (
+    HIDDEN_ROUTE_HINT,
+    Destination,
+    Destinations,
+    Sees,
+    channel_factory,
+    hides_route,
+    session_spec,
+    ssh_options,
+)
 from .policies import PolicyStore
 from .settings import Settings
 
@@ -132,7 +139,7 @@ class Doctor:
                     yield check
         except PtyctlError as error:
             if hides and name in _ROUTE_CHECKS:
-                yield Check(name, False, "failed on the way to the device", HINT)
+                yield Check(name, False, "failed on the way to the device", HIDDEN_ROUTE_HINT)
             else:
                 yield Check(name, False, error.message, error.hint)
 

@@ -51,12 +51,10 @@ from ptyctl.session.spec import Spec
 from .approvals import ApprovalCalls
 from .audit_queries import query_audit
 from .call_memory import DurableCallMemory, was_refused
-from .channels import ChannelFactory
 from .conversations import Conversations
 from .descriptor_store import DescriptorStore, SessionHandOff
-from .destinations import Destinations
+from .destinations import ChannelFactory, Destinations, Sees, hides_route
 from .devices import DevicePlacement, Devices
-from .hidden_routes import Sees, hides_route
 from .policies import PolicyStore
 from .policy_checks import PolicyQueries
 from .reconnect import ConsoleReconnector

@@ -19,8 +19,7 @@ from ptyctl.session.io.gate import Writer
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
 
-from .channels import session_spec
-from .destinations import Destination, Destinations
+from .destinations import Destination, Destinations, session_spec
 from .recovery import StoredSessions
 from .registry import SessionRegistry
 from .session_factory import Opening, SessionFactory

@@ -25,8 +25,16 @@ from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
 from transports.errors import ChannelError
 
-from .channels import ChannelFactory, channel_factory, session_spec, with_session_id, with_shell_integration
-from .destinations import CONVERSATION, Destination, Destinations
+from .destinations import (
+    CONVERSATION,
+    ChannelFactory,
+    Destination,
+    Destinations,
+    channel_factory,
+    session_spec,
+    with_session_id,
+    with_shell_integration,
+)
 from .policy_checks import check_program
 from .recovery import restore_session
 from .registry import SessionRegistry
