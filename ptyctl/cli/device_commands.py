@@ -14,7 +14,7 @@ from .options import AsJson
 from .output import print_json, print_table, replace_controls
 
 if TYPE_CHECKING:
-    from ptyctl.controller.doctor import Check
+    from ptyctl.controller.devices import Check
     from ptyctl.inventory import InventoryDevice
     from ptyctl.platforms import Platforms
 
@@ -39,7 +39,7 @@ def doctor(
     as_json: AsJson = False,
 ) -> None:
     """Check step by step whether a device can be opened. Exit code 1 if a step fails."""
-    from ptyctl.controller.doctor import Doctor
+    from ptyctl.controller.devices import Doctor
     from ptyctl.controller.settings import load_settings
 
     settings = load_settings()

@@ -8,7 +8,8 @@ Start with `local.LocalController`, which implements `ptyctl.api.controller.Cont
 - `recovery`, `descriptor_store`, `reconnect`: sessions of earlier processes, programs that outlive a crash, lost consoles.
 - `call_memory`: calls that are performed once although they are repeated, and their file.
 - `access`: what the principal of a request may do; servers give their clients this controller. `tokens`: those of HTTP clients.
-- `retention`, `doctor`, `settings`: removal of old transcripts, connection diagnosis, the server's settings.
+- `devices`: the devices of the inventory, and the check of the connection to one of them.
+- `retention`, `settings`: removal of old transcripts, the server's settings.
 
 Imports `inventory`, `session`, `platforms`, `core`, `api` and `transports`; the interfaces (`cli`, `daemon`, `mcp`) import it.
 """

@@ -1,22 +1,71 @@
-"""The devices of the inventory for clients, and the check of one of them."""
+"""The devices of the inventory for clients, and the check of one of them, from its name to its prompt (`ptyctl doctor`)."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import Literal
 
 from ptyctl.api.devices import DeviceCheck, DeviceEntry, DevicesReply, DevicesRequest
+from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.io import MAX_WAIT_MS
+from ptyctl.api.session import Timeouts
 from ptyctl.audit.audit_log import AuditLog
 from ptyctl.core.limits import UseCounter
+from ptyctl.environment import environment_warnings
 from ptyctl.inventory import Inventory, InventoryDevice, console_id
+from ptyctl.platforms import Platforms
+from ptyctl.session.calls.mode_change import mode_at
+from ptyctl.session.calls.session_preparation import prepare
 from ptyctl.session.clients import current_principal
+from ptyctl.session.device.prompt_wait import wait_for_prompt
+from ptyctl.session.io.errors import from_channel
+from ptyctl.session.io.gate import SYSTEM
+from ptyctl.session.session import Session
+from ptyctl.session.transcript.raw_log import FIRST_EXTENT_BYTES
+from transports.errors import ChannelError
+from transports.ssh.endpoint import resolve
 
-from .destinations import Sees
-from .doctor import Doctor
+from .destinations import (
+    HIDDEN_ROUTE_HINT,
+    Destination,
+    Destinations,
+    Sees,
+    channel_factory,
+    hides_route,
+    session_spec,
+    ssh_options,
+)
+from .policies import PolicyStore
 from .settings import Settings
+
+#: How long to wait for a prompt after the login, or without a login (seconds).
+PROMPT_TIMEOUT_S = 10.0
+
+CheckName = Literal[
+    "settings",
+    "storage",
+    "policy",
+    "approvals",
+    "name",
+    "credentials",
+    "network",
+    "connection",
+    "login",
+    "prompt",
+    "mode",
+    "paging",
+]
+
+#: The checks whose errors may name a jump host or console server of the device.
+_ROUTE_CHECKS = ("credentials", "network", "connection")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +153,205 @@ def _entry(name: str, device: InventoryDevice, sees: Sees) -> DeviceEntry:
         jump=jump or None,
         groups=list(device.groups) if device.groups else None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The outcome of one check.
+
+    Attributes:
+        result: what was found, or what failed. Holds no secret.
+        hint: the next step after a failure, if there is one.
+    """
+
+    name: CheckName
+    ok: bool
+    result: str
+    hint: str | None = None
+
+
+class Doctor:
+    """Checks one device. Connects and logs in as a session does, without a transcript."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        device: str,
+        notify_problem: str | None = None,
+        sees: Sees = lambda *names: True,
+    ) -> None:
+        """Examine a device.
+
+        Args:
+            notify_problem: why the notify command of a running server failed.
+            sees: returns whether the caller may see a host with these names; without names, all hosts.
+        """
+        self._settings = settings
+        self._notify_problem = notify_problem
+        self._device = device
+        self._sees = sees
+        self._inventory = Inventory(settings.devices_file)
+
+    async def checks(self) -> AsyncGenerator[Check, None]:
+        """Yield each check when it is done. The checks end at the first failure, except that of the notify command.
+
+        There is a check of the settings for each unknown environment variable. It is a warning, and no failure.
+        """
+        name: CheckName = "storage"
+        hides = False
+        for warning in await asyncio.to_thread(environment_warnings, self._settings.devices_file):
+            yield Check("settings", True, f"warning: {warning}")
+        try:
+            yield Check(name, True, await asyncio.to_thread(_check_storage, self._settings.state_dir))
+            name, platforms = "policy", Platforms(self._settings.platforms_dir)
+            yield Check(name, True, await asyncio.to_thread(_check_policy, self._settings, platforms))
+            if command := self._settings.approvals.notify_command:
+                yield await asyncio.to_thread(_check_notify_command, command[0], self._notify_problem)
+            name = "name"
+            devices = await self._inventory.devices()
+            if self._device not in devices:
+                await self._inventory.resolve(self._device)  # raises NOT_FOUND with similar names
+            device = devices[self._device]
+            yield Check(name, True, _address(device, self._sees))
+            hides = await hides_route(self._inventory, self._device, self._sees)
+            name = "credentials"
+            destinations = Destinations(self._inventory, platforms)
+            destination = await destinations.resolve_device(self._device)
+            yield Check(name, True, _credentials(destination))
+            name = "network"
+            reached = await _check_network(destination)
+            yield Check(name, True, f"{'the first host' if hides else reached} accepts connections")
+            name = "connection"
+            async with self._connected(destination) as session:
+                yield Check(name, True, _connection(session))
+                name = "login"
+                await prepare(session, platforms)
+                yield Check(name, True, _login(session))
+                name = "prompt"
+                for check in await _check_prompt(session):
+                    yield check
+        except PtyctlError as error:
+            if hides and name in _ROUTE_CHECKS:
+                yield Check(name, False, "failed on the way to the device", HIDDEN_ROUTE_HINT)
+            else:
+                yield Check(name, False, error.message, error.hint)
+
+    @asynccontextmanager
+    async def _connected(self, destination: Destination) -> AsyncIterator[Session]:
+        with TemporaryDirectory(prefix="ptyctl-doctor-") as folder:
+            session = Session("doctor", session_spec(destination), Path(folder) / "doctor", self._settings.limits)
+            session.set_login(destination.credentials, destination.platform, destination.pace)
+            try:
+                await session.connect(channel_factory()(destination))
+                yield session
+            except ChannelError as error:
+                raise from_channel(error) from None
+            finally:
+                await session.close(force=True)
+
+
+def _check_storage(state_dir: Path) -> str:
+    """Write a temporary file of the size that a new session needs at least, in the parent of a directory that is missing."""
+    try:
+        with TemporaryFile(dir=next(path for path in (state_dir, *state_dir.parents) if path.exists())) as file:
+            os.posix_fallocate(file.fileno(), 0, FIRST_EXTENT_BYTES)
+    except OSError as error:
+        raise PtyctlError(
+            ErrorCode.IO_ERROR,
+            f"{state_dir} cannot be written: {error.strerror}",
+            hint="free disk space or make the state directory writable",
+        ) from None
+    return f"{state_dir} can be written"
+
+
+def _check_policy(settings: Settings, platforms: Platforms) -> str:
+    """Load the policy that the settings name."""
+    store = PolicyStore(settings, platforms)
+    if store.problem is not None:
+        raise invalid(store.problem, hint="correct it: a running daemon keeps the policy that it has, a new one types nothing")
+    return f"{store.name}: {len(store.policy.rules)} rules, SHA-256 {store.sha256}"
+
+
+def _check_notify_command(program: str, problem: str | None) -> Check:
+    """Check that the notify command of approval requests exists, and that its last run did not fail."""
+    if problem is None and shutil.which(program) is None:
+        problem = f"{program}: there is no such program"
+    if problem is not None:
+        hint = "correct the setting approvals.notify_command; requests wait all the same"
+        return Check("approvals", False, f"requests are not announced: {problem}", hint)
+    return Check("approvals", True, f"requests are announced by {program}")
+
+
+def _address(device: InventoryDevice, sees: Sees) -> str:
+    if device.console is not None:
+        server = f"console server {device.console.server}" if sees(device.console.server, None) else "a console server"
+        return f"line {device.console.port} of {server}"
+    return f"{device.protocol} to {device.host}{f':{device.port}' if device.port is not None else ''}"
+
+
+def _credentials(destination: Destination) -> str:
+    accounts, auth = destination.credentials, destination.request.auth
+    found = [f"{len(accounts.layers)} login{'s' if len(accounts.layers) > 1 else ''} to type"] if accounts.layers else []
+    found += [f"SSH login ({auth.method})"] if auth is not None else []
+    found += ["enable secret"] if accounts.enable_secret is not None else []
+    return ", ".join(found) or "none configured: SSH uses the agent and the user's keys, other logins are left to the user"
+
+
+async def _check_network(destination: Destination) -> str:
+    """Connect to the first host on the path: the device, its console server or its first jump host. Return its address."""
+    request = destination.request
+    host, port = request.host or "", request.port or 23
+    if request.protocol == "ssh":
+        try:
+            first = (await asyncio.to_thread(resolve, ssh_options(destination, None)))[0]
+        except ChannelError as error:
+            raise from_channel(error) from None
+        host, port = first.host, first.port
+    limit_s = (request.timeouts or Timeouts()).connect_timeout_ms / 1000
+    try:
+        async with asyncio.timeout(limit_s):
+            _, writer = await asyncio.open_connection(host, port)
+    except TimeoutError:
+        why = f"no answer in {limit_s:g} s"
+    except (OSError, UnicodeError) as error:
+        number = error.errno if isinstance(error, OSError) else None
+        why = os.strerror(number) if number is not None and number > 0 else str(error)  # asyncio's own text is longer
+    else:
+        writer.close()
+        return f"{host}:{port}"
+    raise PtyctlError(
+        ErrorCode.CONNECT_FAILED, f"{host}:{port} cannot be reached: {why}", hint="check the host, the port and firewalls"
+    )
+
+
+def _connection(session: Session) -> str:
+    channel = session.open_channel()
+    banner = (channel.server_banner or "").split("\n")[0]
+    result = "host key and SSH login are accepted" if channel.protocol == "ssh" else "options are negotiated"
+    return f"{result}; {banner}" if banner.strip() else result
+
+
+def _login(session: Session) -> str:
+    if not session.credentials.layers:
+        return "nothing was typed: the terminal asks for no login, or there are no credentials for it"
+    return f"logged in; {session.login_notice}" if session.login_notice else "logged in"
+
+
+async def _check_prompt(session: Session) -> list[Check]:
+    """Check the prompt, the mode and paging after the login."""
+    terminal = session.terminal
+    if not await wait_for_prompt(terminal, session.profile(), terminal.now() + PROMPT_TIMEOUT_S, SYSTEM):
+        last_line = terminal.last_line().strip()
+        return [Check("prompt", False, f"none was found; the last line is {last_line!r}", "check the platform, or set expect")]
+    checks = [Check("prompt", True, repr(terminal.last_line().strip()))]
+    platform, mode = session.platform, mode_at(session)
+    if platform is None or platform.posix_shell:
+        return checks
+    if mode not in platform.home:
+        wanted = " or ".join(platform.home)
+        result, notice = f"it is {mode or 'unknown'}, and commands run in {wanted}", session.login_notice
+        failed = Check("mode", False, result, "set an enable_secret, or check the platform")
+        return [*checks, Check("mode", False, f"{result}: {notice}") if notice else failed]
+    commands = [command for entry in platform.terminal.paging_off for command in entry.commands]
+    paging = f"turned off: {', '.join(commands)}" if commands and session.credentials.layers else "left on; pagers are answered"
+    return [*checks, Check("mode", True, mode), Check("paging", True, paging)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ptyctl.controller.doctor import Check, Doctor
+from ptyctl.controller.devices import Check, Doctor
 from ptyctl.simulator import SimulatedSwitch
 from tests.integration.devices.switch_inventory import ENABLE, PASSWORD, SwitchInventory
 

@@ -16,7 +16,7 @@ from fixtures.servers.relay import Relay
 from ptyctl import LocalController
 from ptyctl.api import ConfigRequest, ExecRequest, IoRequest, LogRequest, PtyctlError, SessionRequest, WatchRequest
 from ptyctl.api.methods import PTY_REQUESTS
-from ptyctl.controller.doctor import Doctor
+from ptyctl.controller.devices import Doctor
 from ptyctl.simulator import Quirks, SimulatedSwitch
 from tests.integration.devices.switch_inventory import ENABLE, PASSWORD, SwitchInventory
 
