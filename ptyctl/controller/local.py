@@ -52,20 +52,18 @@ from .approvals import ApprovalCalls
 from .audit_queries import query_audit
 from .call_memory import DurableCallMemory, was_refused
 from .conversations import Conversations
-from .descriptor_store import DescriptorStore, SessionHandOff
 from .destinations import ChannelFactory, Destinations, Sees, hides_route
 from .devices import DevicePlacement, Devices
 from .policies import PolicyStore
 from .policy_checks import PolicyQueries
 from .reconnect import ConsoleReconnector
-from .recovery import StoredSessions
+from .recovery import DescriptorStore, SessionHandOff, StateLock, StoredSessions
 from .registry import SessionRegistry
 from .retention import remove_old_sessions
 from .search import BlockSearches
 from .session_actions import SessionActions, configure
 from .session_factory import ConsoleOwnership, SessionFactory
 from .settings import Settings, load_settings
-from .state_lock import StateLock
 
 #: Limits that a client's counters have.
 _OF_CLIENTS = (

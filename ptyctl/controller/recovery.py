@@ -1,32 +1,45 @@
-"""Sessions of earlier processes: found by their files, restored as history, or resumed."""
+"""Sessions of earlier processes: found by their files, restored as history, or resumed.
+
+A descriptor store hands the PTYs of local sessions off to the next server, also from a server that is killed. One server at a
+time owns all sessions in a state directory, by a lock.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
+import logging
 import os
 import re
 import stat
 import termios
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.session import GivenUp
+from ptyctl.files import FILE_MODE
 from ptyctl.session.io.errors import OPEN_FILE_LIMITS
-from ptyctl.session.session import Session, read_given_up
+from ptyctl.session.io.output_stream import PersistentSecretsChanged
+from ptyctl.session.session import Session, StateChanged, read_given_up
 from ptyctl.session.spec import SPECS, Limits, Spec
 from ptyctl.session.transcript.recovery import TranscriptState, recover
+from transports.channel import Pty
 from transports.local import LocalChannel
-
-from .state_lock import describe_lock_holder
 
 #: A session id is the name of one folder. The pattern excludes path separators and "..".
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+#: Appended to a session id to name its secrets in the store. A session id contains no space.
+_SECRETS_SUFFIX = " secrets"
+_LOG = logging.getLogger(__name__)
+#: How long a new server waits for one that is closing its sessions (seconds).
+_LOCK_WAIT_S = 3.0
+_LOCK_POLL_S = 0.05
 
 
 async def restore_session(sessions: Path, session_id: str, limits: Limits, *, hold: bool) -> Session | None:
@@ -339,3 +352,206 @@ def _check_permissions(folder: Path) -> None:
                 {"path": str(path)},
                 hint=f"run: chmod go= {path}",
             )
+
+
+class DescriptorStore(Protocol):
+    """Holds duplicates of file descriptors by name in another process."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the store's process is up. Descriptors stored before it exited are lost."""
+        ...
+
+    def watch(self, on_exit: Callable[[], None]) -> None:
+        """Call `on_exit` when the store's process has exited. Everything must then be stored again."""
+        ...
+
+    def store(self, name: str, descriptor: int) -> None:
+        """Store a duplicate of a descriptor, which replaces a descriptor with the same name.
+
+        Raises:
+            OSError: the store cannot be started.
+        """
+        ...
+
+    def remove(self, name: str) -> None:
+        """Close the store's duplicate of the descriptor `name`, if there is one."""
+        ...
+
+    def retrieve_all(self) -> dict[str, int]:
+        """Return duplicates of all descriptors that earlier processes stored."""
+        ...
+
+
+class SessionHandOff:
+    """Stores the PTY of each local session while it is open, and the secrets that it masks in its output until it is closed.
+
+    Secrets are stored in anonymous memory and never in a file. The next server masks them too, also in consoles that are
+    connected again later.
+    """
+
+    def __init__(self, store: DescriptorStore) -> None:
+        self._store = store
+        #: The secrets of each session, one per line.
+        self._secrets: dict[str, bytes] = {}
+        self._open: dict[str, Session] = {}
+
+    def watch(self, session: Session) -> None:
+        """Keep the store up to date with the state of the session, and let the session mask its stored secrets."""
+        session_id, stream = session.session_id, session.stream
+        session.subscribe(StateChanged, lambda event: self._state_changed(event.session))
+        if session.held:
+            stream.mask(self._secrets.get(session_id, b""))
+            stream.subscribe(PersistentSecretsChanged, lambda event: self._store_secrets(session_id, event.secrets))
+            if stream.persistent_secrets:  # typed before, for example at the login
+                self._store_secrets(session_id, stream.persistent_secrets)
+        self._state_changed(session)
+
+    async def adopt_sessions(self, sessions: Callable[[], Path], limits: Limits) -> list[Session]:
+        """Return the sessions of stored PTYs, open and connected to the same programs as in the earlier process.
+
+        `sessions` returns the folder of all sessions. It is called only if there is a stored PTY, since it raises where the
+        folder is not usable.
+        """
+        adopted = []
+        descriptors = self._store.retrieve_all()
+        for name in [name for name in descriptors if name.endswith(_SECRETS_SUFFIX)]:
+            with os.fdopen(descriptors.pop(name), "rb") as memory:
+                memory.seek(0)
+                self._secrets[name.removesuffix(_SECRETS_SUFFIX)] = memory.read()
+        self._store.watch(self._store_all)
+        for session_id, pty in descriptors.items():
+            try:
+                channel, secrets = LocalChannel.adopt(pty, Pty()), self._secrets.get(session_id, b"")
+                adopted.append(await adopt_session(sessions(), session_id, limits, channel, secrets))
+            except PtyctlError as error:
+                _LOG.warning("cannot resume a session", extra={"session_id": session_id, "why": error.message})
+                os.close(pty)
+                if error.code is not ErrorCode.BUSY:  # BUSY: another server uses the session now, and may end before us
+                    self._store.remove(session_id)  # the session is unknown, so its program gets a hang-up
+        return adopted
+
+    def drop_all_secrets(self) -> None:
+        """Remove the secrets of all sessions, which were closed cleanly."""
+        for session_id in list(self._secrets):
+            self._drop_secrets(session_id)
+
+    def _drop_secrets(self, session_id: str) -> None:
+        if self._secrets.pop(session_id, None) is not None:
+            self._store.remove(session_id + _SECRETS_SUFFIX)
+
+    def _state_changed(self, session: Session) -> None:
+        if session.state == "closed":
+            self._drop_secrets(session.session_id)
+        if session.state != "open":
+            self._open.pop(session.session_id, None)
+            self._store.remove(session.session_id)
+        elif session.channel is not None and session.channel.terminal_fd is not None:
+            self._open[session.session_id] = session
+            self._store_terminals([session] if self._store.is_running else list(self._open.values()))
+
+    def _store_all(self) -> None:
+        """Store everything again: the store has ended, and a new one is started on first use."""
+        for session_id, secrets in self._secrets.items():
+            self._store_secrets(session_id, secrets)
+        self._store_terminals(list(self._open.values()))
+
+    def _store_secrets(self, session_id: str, secrets: bytes) -> None:
+        self._secrets[session_id] = secrets
+        memory = os.memfd_create("ptyctl")
+        try:
+            os.write(memory, secrets)
+            self._store.store(session_id + _SECRETS_SUFFIX, memory)
+        except OSError as error:
+            _LOG.warning("the next server will not mask this session's secrets", extra={"why": str(error)})
+        finally:
+            os.close(memory)
+
+    def _store_terminals(self, sessions: list[Session]) -> None:
+        for session in sessions:
+            terminal = session.channel.terminal_fd if session.channel is not None else None
+            try:
+                if terminal is not None:
+                    self._store.store(session.session_id, terminal)
+            except OSError as error:
+                _LOG.warning("a local session will not survive the end of this server", extra={"why": str(error)})
+
+
+class StateLock:
+    """A lock (flock(2)) on a file, held until `release` or the end of the process."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd: int | None = None
+
+    async def acquire(self) -> None:
+        """Take the lock; wait shortly for a server that is about to end.
+
+        Raises:
+            PtyctlError: BUSY, naming the process that holds the lock; IO_ERROR.
+        """
+        try:
+            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        except OSError as error:
+            message, hint = (
+                f"{self._path} cannot be opened: {error.strerror}",
+                "make the state directory writable for this user",
+            )
+            raise PtyctlError(ErrorCode.IO_ERROR, message, hint=hint) from None
+        try:
+            await self._acquire(fd)
+        except BaseException:
+            os.close(fd)
+            raise
+        self._fd = fd
+
+    async def _acquire(self, fd: int) -> None:
+        deadline = asyncio.get_running_loop().time() + _LOCK_WAIT_S
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if asyncio.get_running_loop().time() >= deadline:
+                    raise self._busy() from None
+                await asyncio.sleep(_LOCK_POLL_S)
+            else:
+                return
+
+    def release(self) -> None:
+        """Release the lock, if it is held."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _busy(self) -> PtyctlError:
+        return PtyctlError(
+            ErrorCode.BUSY,
+            f"another server owns the sessions in {self._path.parent}: {describe_lock_holder(self._path)}",
+            hint="use that server or end it first, or set PTYCTL_STATE_DIR to another directory",
+        )
+
+
+def describe_lock_holder(path: Path) -> str:
+    """Return the process that holds a lock (flock(2)) on the file: its command line, if it can be read, and its id."""
+    pid = _find_lock_holder(path)
+    if pid is None:
+        return "an unknown process"
+    try:
+        arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return f"process {pid}"
+    return f"process {pid} ({' '.join(arguments).strip()})"
+
+
+def _find_lock_holder(path: Path) -> int | None:
+    """Return the holder's process id from proc_locks(5), which has a row for each lock: kind, pid, device and inode."""
+    try:
+        status = path.stat()
+        rows = Path("/proc/locks").read_text().splitlines()
+    except OSError:
+        return None
+    file = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    for words in map(str.split, rows):
+        if words[1] == "FLOCK" and words[5] == file:
+            return int(words[4])
+    return None

@@ -9,7 +9,7 @@ import pytest
 
 from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.api.handle import SessionHandle
-from ptyctl.controller import state_lock
+from ptyctl.controller import recovery
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
 from tests.controller.session_calls import BASH, refused
@@ -18,7 +18,7 @@ CONSOLE = {"protocol": "local", "command": BASH, "session_type": "console", "dev
 
 
 async def test_second_server_of_state_directory_is_refused_with_name_of_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_lock, "_WAIT_S", 0.1)
+    monkeypatch.setattr(recovery, "_LOCK_WAIT_S", 0.1)
     async with LocalController(persistent=True):
         with refused(ErrorCode.BUSY, f"process {os.getpid()} (", "PTYCTL_STATE_DIR"):
             await LocalController(persistent=True).__aenter__()
