@@ -1,14 +1,19 @@
 """The controller that servers give to their clients: each request is checked against the role and devices of its principal.
 
 This is the only place that decides what a principal may do; `ptyctl.core.principal` has the table of the roles.
+`find_principal` returns the principal of a user of this machine, by the table `access` of the configuration.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import pwd
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import NoReturn
 
+from ptyctl.accounts import group_name, login_name
 from ptyctl.api import blocks, pty, screen
 from ptyctl.api.approvals import ApprovalsQuery, ApprovalsReply, ApprovalsRequest
 from ptyctl.api.config import ConfigReply, ConfigRequest
@@ -40,6 +45,7 @@ from ptyctl.session.clients import current_client, current_principal, user
 from .destinations import without_route
 from .local import LocalController
 from .registry import no_session
+from .settings import AccessSettings, UserRights
 
 #: Requests that address a session.
 _OnSession = Addressed | SessionRequest | WatchRequest | LogRequest | RecordingRequest | NotifyRequest | PolicyRequest
@@ -343,3 +349,42 @@ def _names_device(request: Request) -> bool:
     if isinstance(request, SessionRequest) and request.action == "open":
         return request.device is not None
     return not isinstance(request, GcRequest | AuditRequest) and getattr(request, "conversation_id", None) is None
+
+
+def find_principal(access: AccessSettings, uid: int, gid: int) -> Principal:
+    """Return the principal of a process of this machine. Reads the machine's databases of users and groups.
+
+    Raises:
+        PtyctlError: FORBIDDEN if neither the user nor one of its groups is in the table.
+    """
+    name = login_name(uid)
+    granted = _find_rights(access.users, _account_keys(uid, name))
+    if granted is None and access.groups:
+        groups = _groups_of(uid, gid)
+        granted = _find_rights(access.groups, set().union(*(_account_keys(group, group_name(group)) for group in groups)))
+    if granted is not None:
+        return Principal(name, granted.kind, granted.role, granted.devices or ())
+    if uid == os.geteuid():
+        return user()
+    raise PtyctlError(
+        ErrorCode.FORBIDDEN,
+        f"the user {name} (uid {uid}) may not use this daemon",
+        {"uid": uid},
+        hint=f'the administrator of the daemon adds to its configuration, in [access.users]: {json.dumps(name)} = "operator"',
+    )
+
+
+def _find_rights(rights: Mapping[str, UserRights], keys: set[str]) -> UserRights | None:
+    return next((found for key, found in rights.items() if key in keys), None)
+
+
+def _account_keys(number: int, name: str) -> set[str]:
+    """Return the configuration keys of a user or group. A name of digits is excluded: as a key it is a user or group id."""
+    return {str(number)} if name.isdigit() else {str(number), name}
+
+
+def _groups_of(uid: int, gid: int) -> list[int]:
+    try:
+        return os.getgrouplist(pwd.getpwuid(uid).pw_name, gid)
+    except KeyError:
+        return [gid]

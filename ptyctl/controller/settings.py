@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Self
 
 import platformdirs
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.field_faults import field_faults
 from ptyctl.audit.audit_log import OnFailure
 from ptyctl.core.limits import LIMITS
+from ptyctl.core.principal import Kind, Role
 from ptyctl.session.approvals import TIMEOUT_S
 from ptyctl.session.spec import Limits
-
-from .system_users import AccessSettings
 
 _DEFAULT_LIMITS = Limits()
 _log = logging.getLogger(__name__)
@@ -57,6 +57,47 @@ class ApprovalsSettings(BaseModel):
     allow_self: bool = False
     elicitation: bool = False
     notify_command: tuple[str, ...] = ()
+
+
+class UserRights(BaseModel):
+    """The rights of a user or of the members of a group. A string in the configuration is the role.
+
+    Attributes:
+        devices: globs; None means all devices.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    role: Role
+    kind: Kind = Kind.PERSON
+    devices: Annotated[tuple[str, ...] | None, Field(min_length=1)] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_role(cls, value: Any) -> Any:
+        return {"role": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _check_kind(self) -> Self:
+        if self.role is Role.APPROVER and self.kind is Kind.AGENT:
+            raise ValueError("an agent cannot have the role approver")
+        return self
+
+
+class AccessSettings(BaseModel):
+    """The table `access`.
+
+    Attributes:
+        users: by login name or uid.
+        groups: by name or gid. A user in several gets the grant of the first one in the table.
+        local_sessions: whether clients may use the daemon's own machine as the daemon's user: local shells, and files.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    users: Mapping[str, UserRights] = Field(default_factory=dict)
+    groups: Mapping[str, UserRights] = Field(default_factory=dict)
+    local_sessions: bool = False
 
 
 class Settings(BaseSettings):

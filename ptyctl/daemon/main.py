@@ -16,12 +16,11 @@ from typing import Any, Protocol
 
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import PtyctlError
-from ptyctl.controller.access import AccessController
+from ptyctl.controller.access import AccessController, find_principal
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.policies import PolicyStore
 from ptyctl.controller.session_factory import ConsoleOwnership
 from ptyctl.controller.settings import Settings, load_access, load_settings
-from ptyctl.controller.system_users import find_principal
 from ptyctl.core.principal import Principal
 from ptyctl.environment import environment_warnings, secret_variables
 from ptyctl.stderr_log import log_to_stderr

@@ -15,8 +15,8 @@ import pytest
 
 from fixtures.servers.programs import require, require_program
 from ptyctl.api import ErrorCode, PtyctlError
-from ptyctl.controller.settings import load_access
-from ptyctl.controller.system_users import AccessSettings, find_principal
+from ptyctl.controller.access import find_principal
+from ptyctl.controller.settings import AccessSettings, load_access
 from ptyctl.core.principal import Kind, Principal, Role, agent_of
 from ptyctl.session.clients import user
 
@@ -77,7 +77,7 @@ def test_user_without_account_has_its_number_as_name_and_the_group_of_its_proces
 
 
 def test_name_of_digits_is_the_number_of_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ptyctl.controller.system_users.login_name", lambda uid: "0")
+    monkeypatch.setattr("ptyctl.controller.access.login_name", lambda uid: "0")
     with pytest.raises(PtyctlError, match="may not use this daemon"):
         find_principal(access(users={"0": "admin"}), UID, UID)
 
