@@ -1,17 +1,24 @@
-"""Files of the audit log: one file of JSON lines for each month, and the head of their hash chain."""
+"""Files of the audit log: one file of JSON lines for each month, and the head of their hash chain; requests on their rows."""
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
 
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.model import MAX_LIST_BYTES
+from ptyctl.api.operator import AuditFault, AuditReply, AuditRequest
 from ptyctl.files import replace_file
 
 from .chain import BROKEN, FIRST, Head, Verification, append, encode, end_of, extend, hash_of, parse, verify
@@ -19,6 +26,8 @@ from .chain import BROKEN, FIRST, Head, Verification, append, encode, end_of, ex
 _FILE = re.compile(r"\d{4}-\d{2}\.jsonl\Z")
 #: More than the longest row: an incomplete one is in this part of a file's end.
 _MAX_ROW_BYTES = 32 * 1024 * 1024
+#: Fields of a request that a row must have with the same value, by the row's name of the field.
+_EQUAL = {"event": "event", "session_id": "session_id", "principal": "principal", "task": "task_id"}
 
 
 class _Recorded(NamedTuple):
@@ -207,3 +216,47 @@ def _cut_incomplete_line(path: Path) -> None:
         begin = max(0, end - _MAX_ROW_BYTES)
         file.seek(begin)
         file.truncate(begin + file.read().rfind(b"\n") + 1)
+
+
+async def query_audit(files: AuditFiles, request: AuditRequest) -> AuditReply:
+    """Return the rows that a request asks for, or the result of a verification. Reads in a thread.
+
+    Raises:
+        PtyctlError: IO_ERROR if a file cannot be read.
+    """
+    try:
+        return await asyncio.to_thread(_verify_rows if request.action == "verify" else _list_rows, files, request)
+    except OSError as error:
+        message = f"{error.filename or files.folder} cannot be read: {error.strerror}"
+        raise PtyctlError(ErrorCode.IO_ERROR, message, hint="check the file and its folder") from None
+
+
+def _verify_rows(files: AuditFiles, request: AuditRequest) -> AuditReply:
+    verification = files.verify()
+    fault = None if verification.fault is None else AuditFault(**verification.fault._asdict())
+    return AuditReply(rows=[], verified=verification.head.rows, head=verification.head.hash, first_bad=fault)
+
+
+def _list_rows(files: AuditFiles, request: AuditRequest) -> AuditReply:
+    first_month = time.strftime("%Y-%m", time.gmtime((request.since or 0) / 1000))
+    newest: deque[dict[str, Any]] = deque()
+    size, truncated = 0, False
+    for row in files.rows(first_month):
+        if not matches(row, request):
+            continue
+        newest.append(row)
+        size += len(to_json(row))
+        while len(newest) > request.limit or (size > MAX_LIST_BYTES and len(newest) > 1):
+            size -= len(to_json(newest.popleft()))
+            truncated = True
+    return AuditReply(rows=list(newest), truncated=truncated or None)
+
+
+def matches(row: Mapping[str, Any], request: AuditRequest) -> bool:
+    """Return whether a row matches the filters of a request."""
+    if any(getattr(request, field) not in (None, row.get(name)) for name, field in _EQUAL.items()):
+        return False
+    ts = row.get("ts", 0)
+    if (request.since is not None and ts < request.since) or (request.until is not None and ts >= request.until):
+        return False
+    return request.device is None or fnmatchcase(str(row.get("device", "")), request.device)

@@ -31,7 +31,7 @@ from ptyctl.api.operator import (
 from ptyctl.api.policy import PolicyReply, PolicyRequest
 from ptyctl.api.pty import PtyReplyBase, PtyRequest
 from ptyctl.api.session import GivenUp, SessionEntry, SessionReply, SessionRequest
-from ptyctl.audit.audit_files import AuditFiles, AuditTail
+from ptyctl.audit.audit_files import AuditFiles, AuditTail, query_audit
 from ptyctl.audit.audit_log import AuditLog
 from ptyctl.inventory import Inventory
 from ptyctl.platforms import Platforms
@@ -49,7 +49,6 @@ from ptyctl.session.io.errors import reports_os_errors
 from ptyctl.session.spec import Spec
 
 from .approvals import ApprovalCalls
-from .audit_queries import query_audit
 from .call_memory import DurableCallMemory, was_refused
 from .conversations import Conversations
 from .destinations import ChannelFactory, Destinations, Sees, hides_route

@@ -32,7 +32,7 @@ from ptyctl.api.operator import (
 from ptyctl.api.policy import PolicyReply, PolicyRequest
 from ptyctl.api.pty import PtyReplyBase, PtyRequest
 from ptyctl.api.session import SessionReply, SessionRequest
-from ptyctl.controller.audit_queries import matches
+from ptyctl.audit.audit_files import matches
 from ptyctl.controller.call_memory import current_call, repeatable
 from ptyctl.controller.devices import DevicePlacement
 from ptyctl.daemon.errors import DaemonConnectionLost
