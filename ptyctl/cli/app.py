@@ -16,7 +16,6 @@ from . import (
     fleet_commands,
     history_commands,
     input_commands,
-    lock_commands,
     open_command,
     policy_commands,
     recording_commands,
@@ -56,9 +55,9 @@ app.command(rich_help_panel=_SESSIONS)(session_commands.close)
 app.command(rich_help_panel=_SESSIONS)(session_commands.gc)
 app.command("exec", rich_help_panel=_INPUT)(input_commands.exec_)
 app.command(rich_help_panel=_INPUT)(input_commands.send)
-app.command(rich_help_panel=_INPUT)(lock_commands.lock)
-app.command(rich_help_panel=_INPUT)(lock_commands.unlock)
-app.command(rich_help_panel=_INPUT)(lock_commands.takeover)
+app.command(rich_help_panel=_INPUT)(input_commands.lock)
+app.command(rich_help_panel=_INPUT)(input_commands.unlock)
+app.command(rich_help_panel=_INPUT)(input_commands.takeover)
 app.command(rich_help_panel=_HISTORY)(history_commands.tail)
 app.command(rich_help_panel=_HISTORY)(history_commands.screen)
 app.command(rich_help_panel=_HISTORY)(history_commands.blocks)
