@@ -1,6 +1,6 @@
 """The command line: a client of the daemon that parses arguments, calls the Controller protocol and prints replies.
 
-Start in `app.py`, which lists the commands. Each command group has a module (`*_command.py`, `*_commands.py`); `attach/` and
+Start in `app.py`, which lists the commands. Each command group has a module (`*_commands.py`); `attach/` and
 `demo/` are folders. `client.py` connects to the daemon, `output.py` prints, `errors.py` prints errors and chooses exit codes.
 
 This package may import everything else in `ptyctl`. Modules that are slow to import (controller, inventory, MCP SDK, rich)

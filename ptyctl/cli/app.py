@@ -16,7 +16,6 @@ from . import (
     fleet_commands,
     history_commands,
     input_commands,
-    open_command,
     policy_commands,
     recording_commands,
     server_commands,
@@ -49,7 +48,7 @@ _SESSIONS, _INPUT, _HISTORY = "Sessions", "Input and locks", "History (needs no 
 _DEVICES, _APPROVALS, _SERVERS = "Devices", "Approvals", "Servers"
 
 app.command(rich_help_panel=_SESSIONS)(session_commands.sessions)
-app.add_typer(open_command.app, name="open", rich_help_panel=_SESSIONS)
+app.add_typer(session_commands.open_app, name="open", rich_help_panel=_SESSIONS)
 app.command(rich_help_panel=_SESSIONS)(attach_command.attach)
 app.command(rich_help_panel=_SESSIONS)(session_commands.close)
 app.command(rich_help_panel=_SESSIONS)(session_commands.gc)

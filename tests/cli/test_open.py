@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from ptyctl.cli.open_command import parse_address
+from ptyctl.cli.session_commands import parse_address
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.cli.command_line import BASH, is_one_line, open_local, ptyctl
 
