@@ -31,8 +31,7 @@ from ptyctl.core import json_lines
 from ptyctl.version import __version__
 
 from .errors import ConnectionRejectedError, DaemonError
-from .log_file import open_log
-from .runtime_dir import RuntimeDir
+from .runtime_dir import RuntimeDir, open_log
 
 if TYPE_CHECKING:
     from subprocess import Popen

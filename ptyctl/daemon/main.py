@@ -32,9 +32,8 @@ from .control import HAND_OVER
 from .errors import EXIT_REFUSED, DaemonError
 from .fd_store import FdStore
 from .listen_socket import ListenSocket, open_listen_socket
-from .log_file import rotate_log
 from .loop_watchdog import LoopWatchdog
-from .runtime_dir import SYSTEM_USER, RuntimeDir
+from .runtime_dir import SYSTEM_USER, RuntimeDir, rotate_log
 from .server import DaemonServer, admit_own_user
 from .web_service import WebService
 

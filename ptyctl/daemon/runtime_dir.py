@@ -1,9 +1,13 @@
-"""The runtime directory of this user's daemon, $PTYCTL_RUNTIME_DIR or a directory in /tmp, or that of a system daemon."""
+"""The runtime directory of this user's daemon, $PTYCTL_RUNTIME_DIR or a directory in /tmp, or that of a system daemon.
+
+The log file in it is the daemon's standard error, opened by the client that starts the daemon.
+"""
 
 from __future__ import annotations
 
 import os
 import pwd
+from contextlib import suppress
 from pathlib import Path
 
 from .errors import DaemonError
@@ -14,6 +18,8 @@ _SYSTEM_DIR = Path("/run/ptyctl")
 #: sockaddr_un.sun_path holds 108 bytes including the NUL on Linux (unix(7)), 104 on other systems.
 _MAX_SOCKET_PATH_BYTES = 103
 _OWN_DIRECTORY = "set PTYCTL_RUNTIME_DIR to a directory that you own, such as ~/.ptyctl-run"
+#: A larger log is renamed to daemon.log.1, before the next daemon starts or a running one writes.
+MAX_LOG_BYTES = 1 << 20
 
 
 class RuntimeDir:
@@ -97,3 +103,21 @@ def _default_path() -> Path:
     if path.is_symlink():
         raise DaemonError(f"{path} is a symbolic link, which another user may have made", f"remove it, or {_OWN_DIRECTORY}")
     return path
+
+
+def open_log(runtime_dir: RuntimeDir) -> int:
+    """Open the log for appending: the last lines of a crashed daemon are needed after the next one has started."""
+    with suppress(FileNotFoundError):
+        if runtime_dir.log.stat().st_size > MAX_LOG_BYTES:
+            runtime_dir.log.replace(runtime_dir.previous_log)
+    return os.open(runtime_dir.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+
+def rotate_log(runtime_dir: RuntimeDir) -> None:
+    """Continue in a new file if standard error is the log and has become too large."""
+    with suppress(OSError):  # without room or descriptors for a new file, the daemon continues in the old one
+        status = os.fstat(2)
+        if status.st_size > MAX_LOG_BYTES and os.path.samestat(status, runtime_dir.log.stat()):
+            log = open_log(runtime_dir)
+            os.dup2(log, 2)
+            os.close(log)

@@ -27,8 +27,7 @@ from ptyctl.daemon.connection import _spawn as spawn
 from ptyctl.daemon.connection import hello_line, open_connection
 from ptyctl.daemon.errors import DaemonError
 from ptyctl.daemon.listen_socket import open_listen_socket
-from ptyctl.daemon.log_file import MAX_LOG_BYTES
-from ptyctl.daemon.runtime_dir import RuntimeDir
+from ptyctl.daemon.runtime_dir import MAX_LOG_BYTES, RuntimeDir
 from ptyctl.daemon.runtime_dir import _default_path as default_runtime_dir
 from tests.daemon.fd_store_processes import fd_store_pid
 from tests.session.scripted_session import wait_until
@@ -151,7 +150,7 @@ async def test_daemon_logs_unknown_variables(runtime_dir: RuntimeDir, monkeypatc
 def test_running_daemon_rotates_its_log(runtime_dir: RuntimeDir) -> None:
     code = (
         "import logging, os\n"
-        "from ptyctl.daemon.log_file import MAX_LOG_BYTES, open_log, rotate_log\n"
+        "from ptyctl.daemon.runtime_dir import MAX_LOG_BYTES, open_log, rotate_log\n"
         "from ptyctl.daemon.runtime_dir import RuntimeDir\n"
         "from ptyctl.stderr_log import log_to_stderr\n"
         "runtime_dir = RuntimeDir()\n"
