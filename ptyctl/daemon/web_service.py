@@ -28,8 +28,8 @@ from .control import WEB_LISTEN
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
+    from ptyctl.http.bearer import GuessLimit
     from ptyctl.http.connection_limits import ConnectionLimits
-    from ptyctl.http.guess_limit import GuessLimit
     from ptyctl.mcp.http import McpEndpoint
     from ptyctl.web.app import WebApp
 
@@ -133,8 +133,8 @@ class WebService:
 
     async def _prepare(self, url: str, tokens: Tokens, exposure: Exposure) -> None:
         await asyncio.to_thread(_import_servers)
+        from ptyctl.http.bearer import GuessLimit
         from ptyctl.http.connection_limits import ConnectionLimits
-        from ptyctl.http.guess_limit import GuessLimit
         from ptyctl.http.origins import Origins
         from ptyctl.web.app import WebApp
 

@@ -23,9 +23,8 @@ from ptyctl.audit.audit_log import LimitedRows
 from ptyctl.controller.tokens import Token, Tokens
 from ptyctl.core.limits import LIMITS, Limit
 from ptyctl.core.principal import Principal
-from ptyctl.http.bearer import BearerTokens, Record, TokenRefusedError
+from ptyctl.http.bearer import BearerTokens, GuessLimit, Record, TokenRefusedError
 from ptyctl.http.connection_limits import abort_connection
-from ptyctl.http.guess_limit import GuessLimit
 from ptyctl.http.origins import Origins
 from ptyctl.version import __version__
 

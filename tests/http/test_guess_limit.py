@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ptyctl.http import guess_limit
-from ptyctl.http.guess_limit import GUESS_PERIOD_S, MAX_ADDRESSES, MAX_GUESSES, GuessLimit
+from ptyctl.http import bearer
+from ptyctl.http.bearer import GUESS_PERIOD_S, MAX_ADDRESSES, MAX_GUESSES, GuessLimit
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def set_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Return a function that sets the clock of the limit, which is 0 before."""
 
     def set_to(now: float) -> None:
-        monkeypatch.setattr(guess_limit, "_now", lambda: now)
+        monkeypatch.setattr(bearer, "_now", lambda: now)
 
     set_to(0.0)
     return set_to

@@ -12,7 +12,7 @@ import pytest
 
 from ptyctl.core.limits import LIMITS
 from ptyctl.core.principal import Kind, Principal, Role
-from ptyctl.http import guess_limit
+from ptyctl.http import bearer
 from ptyctl.web import app, sessions
 from ptyctl.web.sessions import WebSessions
 from tests.web.console import ALICE, PATIENCE_S, Console, console, error_code
@@ -92,7 +92,7 @@ async def test_bearer_token_needs_no_login(tmp_path: Path) -> None:
 
 
 async def test_wrong_tokens_of_requests_and_logins_count_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guess_limit, "GUESS_PERIOD_S", 3600)
+    monkeypatch.setattr(bearer, "GUESS_PERIOD_S", 3600)
     async with console(tmp_path) as server, server.client() as client:
         for _ in range(5):
             assert (await client.get("/api/me", headers={"Authorization": "Bearer x"})).status_code == 401
@@ -124,7 +124,7 @@ async def test_login_with_invalid_body_is_refused(tmp_path: Path, body: str) -> 
 @pytest.mark.parametrize("field", ["ticket", "token"])
 async def test_failed_logins_are_limited_and_recorded(tmp_path: Path, field: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ptyctl.audit.audit_log.PERIOD_S", 3600)
-    monkeypatch.setattr(guess_limit, "GUESS_PERIOD_S", 3600)
+    monkeypatch.setattr(bearer, "GUESS_PERIOD_S", 3600)
     async with console(tmp_path) as server, server.client() as client:
         token = server.token_file.create(CAROL, None)
         guesses = [await client.post("/api/login", json={field: f"guess-{number}"}) for number in range(13)]
