@@ -31,8 +31,7 @@ from ptyctl.version import __version__
 from . import downloads
 from .calls import call, read_json
 from .errors import RefusedError, error_response, json_response, not_logged_in, on_error, token_refused
-from .security import COOKIE, RequestGuard, set_cookie, with_security_headers
-from .sessions import WebSession, WebSessions
+from .security import COOKIE, RequestGuard, WebSession, WebSessions, set_cookie, with_security_headers
 from .static_files import StaticFiles
 from .stream.endpoint import serve_stream as serve_console
 from .stream.topics import TASK_ID

@@ -13,8 +13,8 @@ import pytest
 from ptyctl.core.limits import LIMITS
 from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.http import bearer
-from ptyctl.web import app, sessions
-from ptyctl.web.sessions import WebSessions
+from ptyctl.web import app, security
+from ptyctl.web.security import WebSessions
 from tests.web.console import ALICE, PATIENCE_S, Console, console, error_code
 
 CAROL = Principal("carol", Kind.PERSON, Role.APPROVER)
@@ -54,15 +54,15 @@ async def test_ticket_is_valid_once(tmp_path: Path) -> None:
 async def test_ticket_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with console(tmp_path) as server, server.client() as client:
         ticket = {"ticket": server.app.mint_ticket(ALICE)}
-        later = time.clock_gettime(time.CLOCK_BOOTTIME) + sessions.TICKET_LIFETIME_S
-        monkeypatch.setattr(sessions, "_now", lambda: later)
+        later = time.clock_gettime(time.CLOCK_BOOTTIME) + security.TICKET_LIFETIME_S
+        monkeypatch.setattr(security, "_now", lambda: later)
         assert (await client.post("/api/login", json=ticket)).status_code == 401
 
 
 async def test_login_ends_after_its_lifetime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with console(tmp_path) as server, server.browser() as browser:
-        later = time.clock_gettime(time.CLOCK_BOOTTIME) + sessions.SESSION_LIFETIME_S
-        monkeypatch.setattr(sessions, "_now", lambda: later)
+        later = time.clock_gettime(time.CLOCK_BOOTTIME) + security.SESSION_LIFETIME_S
+        monkeypatch.setattr(security, "_now", lambda: later)
         assert (await browser.get("/api/me")).status_code == 401
 
 
