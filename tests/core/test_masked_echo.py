@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.core.echo_masker import ANSWER_PAUSE_S, ECHO_TIMEOUT_S, EchoMasker
+from ptyctl.core.secret_masker import ANSWER_PAUSE_S, ECHO_TIMEOUT_S, EchoMasker
 
 secrets = st.text("abé", min_size=1, max_size=5).map(str.encode)
 #: Output that may follow the line with a typed secret.
