@@ -15,6 +15,8 @@ CAN and SUB cancel any sequence, ESC ends it and begins another. Malformed input
   bytes that are not ASCII are ignored, and the sequence continues.
 
 The fragments are strings, for patterns over text and, with `compile_bytes`, over bytes. They have no groups unless noted.
+
+The module also has the character sets that the readable text and the screen share.
 """
 
 from __future__ import annotations
@@ -80,6 +82,10 @@ TERMINAL_ENDS = {
     "": TERMINAL_ESCAPE_END,
     **dict.fromkeys("PX^_", STRING_END),
 }
+#: DEC special graphics (ECMA-35; VT220 manual, table 2-4): a translation for `str.translate`.
+SPECIAL_GRAPHICS = dict(zip(range(ord("_"), 0x7F), " ◆▒␉␌␍␊°±␤␋┘┐┌└┼⎺⎻─⎼⎽├┤┴┬│≤≥π≠£·", strict=True))
+#: Joins two characters into one cluster (Unicode).
+ZERO_WIDTH_JOINER = "\u200d"
 
 
 def compile_bytes(pattern: str, flags: int = 0) -> re.Pattern[bytes]:

@@ -18,7 +18,6 @@ from functools import lru_cache
 
 from wcwidth import wcwidth
 
-from .character_sets import SPECIAL_GRAPHICS, ZERO_WIDTH_JOINER
 from .control_sequences import (
     CSI_BODY,
     CSI_FINAL,
@@ -27,8 +26,10 @@ from .control_sequences import (
     PARTIAL_SEQUENCE,
     SEQUENCE,
     SGR_PARAMETERS,
+    SPECIAL_GRAPHICS,
     STRING_BODY,
     STRING_SEQUENCE,
+    ZERO_WIDTH_JOINER,
 )
 
 #: A surrogate that marks a resize in the text; decoding UTF-8 never produces it.

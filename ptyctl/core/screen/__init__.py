@@ -4,7 +4,7 @@
 (`emulator.py`, cells in `cells.py`, SGR in `attributes.py`, modes in `modes.py`) and answers queries (`query_responses.py`).
 Results leave as a `ScreenSnapshot` (`snapshot.py`) or as bytes for another terminal (`redraw.py`). `fast_forward.py`
 finds input that need not be drawn, and `line_redraws.py` redraws of lines of which only the last ones need to be drawn.
-Imports `ptyctl.core.control_sequences`, `ptyctl.core.character_sets`, pyte, wcwidth and re2 only.
+Imports `ptyctl.core.control_sequences`, pyte, wcwidth and re2 only.
 """
 
 from .model import ScreenModel

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from wcwidth import wcwidth
 
-from ptyctl.core.character_sets import ZERO_WIDTH_JOINER
+from ptyctl.core.control_sequences import ZERO_WIDTH_JOINER
 
 STUB = "\0"
 BLANK = " "

@@ -18,7 +18,7 @@ import pyte
 from pyte.charsets import LAT1_MAP, VT100_MAP
 from pyte.screens import Margins
 
-from ptyctl.core.character_sets import SPECIAL_GRAPHICS
+from ptyctl.core.control_sequences import SPECIAL_GRAPHICS
 
 from . import modes
 from .attributes import PLAIN, Style, restyled

@@ -28,8 +28,7 @@ from functools import lru_cache
 
 import re2
 
-from ptyctl.core.character_sets import ZERO_WIDTH_JOINER
-from ptyctl.core.control_sequences import ESC, SGR_BODY, SGR_PARAMETERS, compile_bytes
+from ptyctl.core.control_sequences import ESC, SGR_BODY, SGR_PARAMETERS, ZERO_WIDTH_JOINER, compile_bytes
 
 from .cells import Grid
 from .parser import MAX_SEQUENCE
