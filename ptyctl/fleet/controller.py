@@ -42,7 +42,7 @@ from .approvals import FleetApprovals
 from .audit_stream import AuditReader, add_rows, add_verifications
 from .claim_directory import ClaimDirectory
 from .console_claims import moved
-from .links import NodeLinks
+from .link import NodeLinks
 from .placement import candidates
 from .sites import MAX_NAMED_NODES, FleetNodes, FleetSessions, qualified, see_nodes
 

@@ -37,8 +37,7 @@ from .directory import NodeDirectory, NodeRow, SessionDirectory
 from .drain import Drain
 from .fleet_policy import FleetPolicy
 from .lease_directory import LeaseDirectory
-from .link import LinkListener, rpc_subject
-from .links import NodeLinks
+from .link import LinkListener, NodeLinks, rpc_subject
 from .node_lease import LeaseTimes, NodeLease
 from .session_claims import SessionClaims
 from .sites import CHECK_S as HUB_CHECK_S
