@@ -42,8 +42,8 @@ from .approvals import FleetApprovals
 from .audit_stream import AuditReader, add_rows, add_verifications
 from .claim_directory import ClaimDirectory
 from .console_claims import moved
+from .directory import candidates
 from .link import NodeLinks
-from .placement import candidates
 from .sites import MAX_NAMED_NODES, FleetNodes, FleetSessions, qualified, see_nodes
 
 R = TypeVar("R", bound=Reply)

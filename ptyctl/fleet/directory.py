@@ -1,4 +1,4 @@
-"""Directory of the nodes and of their sessions."""
+"""Directory of the nodes and of their sessions, and the nodes that may take a console or a device."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import starmap
 from typing import Annotated, Any, NamedTuple
@@ -330,3 +330,24 @@ class SessionDirectory:
 def session_key(node: str, session_id: str) -> str:
     """Return the key of a session's row."""
     return f"{encode_key(node)}.{encode_key(session_id)}"
+
+
+def may_reach(row: NodeRow, labels: Collection[str]) -> bool:
+    """Return whether a node may reach a device with these `node_labels`. The names of a node and of its site are labels of it.
+
+    A node of another site is named `site/node`, and may reach only devices that name its site: claims do not leave a site.
+    """
+    site, _, name = row.node.rpartition("/")
+    return set(labels) <= {name, row.site, *row.labels} and (not site or site in labels)
+
+
+def candidates(rows: Iterable[NodeRow], labels: Collection[str], *, prefer: str = "") -> list[str]:
+    """Return the nodes that may take a device, the least loaded first.
+
+    Args:
+        rows: the nodes that are up.
+        labels: the `node_labels` of the device.
+        prefer: the node that is first among equally loaded ones: a call to another one costs a forwarding.
+    """
+    able = [row for row in rows if not row.draining and may_reach(row, labels)]
+    return [row.node for row in sorted(able, key=lambda row: (row.sessions, row.node != prefer, row.node))]

@@ -17,8 +17,7 @@ from ptyctl.session.session import Session
 
 from .buckets import ConflictError
 from .console_claims import ConsoleClaims, HeldClaim
-from .directory import NodeDirectory
-from .placement import candidates
+from .directory import NodeDirectory, candidates
 from .session_claims import SessionClaims
 from .standby import Placements
 

@@ -13,8 +13,7 @@ from ptyctl.controller.devices import DevicePlacement
 
 from .boot_clock import boot_time
 from .claim_directory import ClaimDirectory
-from .directory import NodeDirectory
-from .placement import candidates
+from .directory import NodeDirectory, candidates
 
 _LOG = logging.getLogger(__name__)
 

@@ -14,8 +14,7 @@ from ptyctl.api.session import SessionRequest
 from ptyctl.fleet.certificates import CA_FILE, Authority
 from ptyctl.fleet.control import request
 from ptyctl.fleet.credentials import ADMIN
-from ptyctl.fleet.directory import NodeRow
-from ptyctl.fleet.placement import candidates
+from ptyctl.fleet.directory import NodeRow, candidates
 from ptyctl.simulator import SimulatedSwitch
 from tests.fleet.nodes import MakeNode, until, until_known
 

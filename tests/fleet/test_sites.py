@@ -22,9 +22,8 @@ from ptyctl.fleet.boot_clock import boot_time
 from ptyctl.fleet.buckets import Entry
 from ptyctl.fleet.certificates import Authority
 from ptyctl.fleet.credentials import load_credentials
-from ptyctl.fleet.directory import NodeDirectory, NodeRow
+from ptyctl.fleet.directory import NodeDirectory, NodeRow, may_reach
 from ptyctl.fleet.node import Membership
-from ptyctl.fleet.placement import may_reach
 from ptyctl.fleet.server_files import Hub, Site, write_site
 from ptyctl.fleet.sites import FleetNodes, see_nodes
 from tests.fleet.fake_bucket import FakeBucket
