@@ -7,11 +7,11 @@ import logging
 import math
 import socket
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from nats.aio.client import Client
 
@@ -27,7 +27,7 @@ from ptyctl.version import __version__
 from .audit_stream import CHECK_S as AUDIT_CHECK_S
 from .audit_stream import AuditReader, AuditSender
 from .boot_clock import boot_time
-from .buckets import CLAIMS, LEASES, NODES, POLICY, SESSIONS, Bucket, check_format, open_bucket
+from .buckets import CLAIMS, LEASES, NODES, POLICY, RETRY_S, SESSIONS, Bucket, check_format, open_bucket
 from .claim_directory import ClaimDirectory
 from .console_claims import ConsoleClaims
 from .control import ControlListener, RequestVerifier, control_subject
@@ -43,7 +43,6 @@ from .session_claims import SessionClaims
 from .sites import CHECK_S as HUB_CHECK_S
 from .sites import FleetNodes, FleetSessions, OtherSites
 from .standby import CHECK_S, Standby
-from .start_budget import StartBudget
 
 _LOG = logging.getLogger(__name__)
 
@@ -54,6 +53,12 @@ _TRANSCRIPTS_S = 5.0
 #: Interval at which a node checks that its servers still report changes (seconds).
 _CHECK_S = 1.0
 _SEE_SERVERS = "check the servers with ptyctl fleet doctor, and see their logs"
+T = TypeVar("T")
+
+#: How long all waits of a start may take together (seconds): a cluster drops requests until it has a leader.
+START_S = 60.0
+#: Waits of at least this time are named in the error (seconds).
+_NAMED_S = 1.0
 
 
 class FleetNode:
@@ -347,3 +352,47 @@ class Membership:
 
     async def __aexit__(self, *error: object) -> None:
         await self._stack.aclose()
+
+
+class StartBudget:
+    """The remaining time for the servers during a start. The time of the node's recovery does not count."""
+
+    def __init__(self, total_s: float = START_S) -> None:
+        self.rest_s = self._total_s = total_s
+        self._waits: list[str] = []
+
+    async def wait(self, what: str, attempt: Callable[[], Awaitable[T]], *, hint: str) -> T:
+        """Return the result of an attempt, which is repeated after IO_ERROR while the budget lasts.
+
+        Args:
+            what: what the node waits for, for the error.
+
+        Raises:
+            PtyctlError: IO_ERROR if the budget is used up; the other errors of the attempt.
+        """
+        loop, why = asyncio.get_running_loop(), "no answer"
+        began = loop.time()
+        try:
+            async with asyncio.timeout(self.rest_s):
+                while True:
+                    try:
+                        return await attempt()
+                    except PtyctlError as error:
+                        if error.code is not ErrorCode.IO_ERROR:
+                            raise
+                        why = error.message
+                        _LOG.warning("the node waits for its servers", extra={"for": what, "why": why})
+                    await asyncio.sleep(RETRY_S)
+        except TimeoutError:
+            earlier = f"; before it, {', '.join(self._waits)}" if self._waits else ""
+            raise PtyctlError(
+                ErrorCode.IO_ERROR,
+                f"the node does not start: waiting for its servers took {self._total_s:.0f} s,"
+                f" at last for {what}: {why}{earlier}",
+                hint=hint,
+            ) from None
+        finally:
+            took_s = loop.time() - began
+            self.rest_s = max(0.0, self.rest_s - took_s)
+            if took_s >= _NAMED_S:
+                self._waits.append(f"{what} took {took_s:.0f} s")

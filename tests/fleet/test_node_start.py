@@ -15,13 +15,11 @@ from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
 from ptyctl.fleet import credentials as fleet_credentials
 from ptyctl.fleet import node as fleet_node
-from ptyctl.fleet import start_budget
 from ptyctl.fleet.buckets import OLD_CLAIMS, POLICY, SESSIONS, Bucket, open_bucket
 from ptyctl.fleet.claim_directory import ClaimDirectory
 from ptyctl.fleet.credentials import Credentials
 from ptyctl.fleet.fleet_policy import FleetPolicy
-from ptyctl.fleet.node import FleetNode, Membership
-from ptyctl.fleet.start_budget import START_S, StartBudget
+from ptyctl.fleet.node import START_S, FleetNode, Membership, StartBudget
 
 
 def drop_requests(patch: pytest.MonkeyPatch, number: int) -> None:
@@ -38,7 +36,7 @@ def drop_requests(patch: pytest.MonkeyPatch, number: int) -> None:
 
     patch.setattr(fleet_node, "check_format", find_no_old_bucket)
     patch.setattr(fleet_node, "open_bucket", open_late)
-    patch.setattr(start_budget, "RETRY_S", 0.0)
+    patch.setattr(fleet_node, "RETRY_S", 0.0)
 
 
 class LateNode(FleetNode):
