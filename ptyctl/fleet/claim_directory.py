@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from .boot_clock import boot_time
 from .buckets import Bucket, Entry, decode_key, encode_key
 from .claim import Claim
-from .lease_directory import LeaseDirectory
+from .node_lease import LeaseDirectory
 
 _LOG = logging.getLogger(__name__)
 

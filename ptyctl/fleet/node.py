@@ -36,9 +36,8 @@ from .credentials import ADMIN, Credentials, connect
 from .directory import NodeDirectory, NodeRow, SessionDirectory
 from .drain import Drain
 from .fleet_policy import FleetPolicy
-from .lease_directory import LeaseDirectory
 from .link import LinkListener, NodeLinks, rpc_subject
-from .node_lease import LeaseTimes, NodeLease
+from .node_lease import LeaseDirectory, LeaseTimes, NodeLease
 from .session_claims import SessionClaims
 from .sites import CHECK_S as HUB_CHECK_S
 from .sites import FleetNodes, FleetSessions, OtherSites

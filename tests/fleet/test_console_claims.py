@@ -20,8 +20,7 @@ from ptyctl.fleet.buckets import CLAIMS, LEASES, Bucket, Entry, encode_key, open
 from ptyctl.fleet.claim import Claim, ClaimedLock
 from ptyctl.fleet.claim_directory import ClaimDirectory
 from ptyctl.fleet.console_claims import ClaimedElsewhereError, ConsoleClaims, HeldClaim
-from ptyctl.fleet.lease_directory import LeaseDirectory
-from ptyctl.fleet.node_lease import LeaseTimes, NodeLease, Renewal
+from ptyctl.fleet.node_lease import LeaseDirectory, LeaseTimes, NodeLease, Renewal
 from tests.fleet.nodes import until
 
 pytestmark = pytest.mark.waits

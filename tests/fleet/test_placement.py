@@ -18,8 +18,7 @@ from ptyctl.fleet.buckets import Entry
 from ptyctl.fleet.claim import Claim
 from ptyctl.fleet.claim_directory import ClaimDirectory
 from ptyctl.fleet.directory import NodeRow
-from ptyctl.fleet.lease_directory import LeaseDirectory
-from ptyctl.fleet.node_lease import Renewal
+from ptyctl.fleet.node_lease import LeaseDirectory, Renewal
 from ptyctl.fleet.standby import RETRY_S, SETTLED_S, STEP_S, Standby
 from tests.fleet.fake_bucket import FakeBucket
 from tests.fleet.nodes import MakeNode, silent_console, until, until_known

@@ -18,8 +18,7 @@ from ptyctl.controller.settings import Settings
 from ptyctl.fleet.buckets import CLAIMS, LEASES, encode_key, find_bucket, open_bucket
 from ptyctl.fleet.claim_directory import ClaimDirectory
 from ptyctl.fleet.console_claims import ConsoleClaims
-from ptyctl.fleet.lease_directory import LeaseDirectory
-from ptyctl.fleet.node_lease import LeaseTimes, NodeLease
+from ptyctl.fleet.node_lease import LeaseDirectory, LeaseTimes, NodeLease
 from ptyctl.fleet.session_claims import SessionClaims
 from tests.fleet.nodes import until
 

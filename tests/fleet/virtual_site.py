@@ -16,8 +16,7 @@ from ptyctl.fleet.buckets import ConflictError, Entry, encode_key
 from ptyctl.fleet.claim import Claim
 from ptyctl.fleet.claim_directory import ClaimDirectory
 from ptyctl.fleet.console_claims import ClaimedElsewhereError, ConsoleClaims, HeldClaim
-from ptyctl.fleet.lease_directory import LeaseDirectory
-from ptyctl.fleet.node_lease import LeaseTimes, NodeLease
+from ptyctl.fleet.node_lease import LeaseDirectory, LeaseTimes, NodeLease
 
 T = TypeVar("T")
 
