@@ -54,7 +54,7 @@ class ClaimDirectory:
 
     async def wait_until_complete(self) -> None:
         """Wait until the claims and the leases are known."""
-        await self.leases.complete.wait()
+        await self.leases.wait_until_complete()
         await self.complete.wait()
 
     def subscribe(self, listener: Listener) -> None:

@@ -131,6 +131,14 @@ class HeldLease:
         """Record a renewal that was stored."""
         self.revision = revision
 
+    def is_in_force(self, now: float) -> bool:
+        """Return whether input may be sent under this lease."""
+        return self.deadline.allows(now)
+
+    def end(self) -> None:
+        """Let this node type no more under this lease."""
+        self.deadline.end()
+
 
 class NodeLease:
     """Keeps a lease of one node in force. A lease that has ended is followed by a new one."""
@@ -188,7 +196,7 @@ class NodeLease:
         """
         try:
             async with asyncio.timeout(_IN_FORCE_S):
-                while self._held is None or not self._held.deadline.allows(self._now()):
+                while self._held is None or not self._held.is_in_force(self._now()):
                     if self._is_namesake_up:
                         raise self._namesake()
                     self._changed.clear()
@@ -204,7 +212,7 @@ class NodeLease:
     async def aclose(self) -> None:
         """Type no more on this node's consoles, and end the renewals; the lease expires."""
         if self._held is not None:
-            self._held.deadline.end()
+            self._held.end()
         if self._renewing is not None:
             self._renewing.cancel()
             await asyncio.gather(self._renewing, return_exceptions=True)
@@ -297,7 +305,7 @@ class NodeLease:
 
     def _end(self) -> None:
         if self._held is not None:
-            self._held.deadline.end()
+            self._held.end()
             self._held = None
 
     def _new_renewal(self, lease_id: str) -> Renewal:
@@ -335,6 +343,15 @@ class LeaseDirectory:
         #: Set while the leases are known: after the values at the start of a watch.
         self.complete = asyncio.Event()
         self.complete_at = float("inf")
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the leases are known."""
+        return self.complete.is_set()
+
+    async def wait_until_complete(self) -> None:
+        """Wait until the leases are known."""
+        await self.complete.wait()
 
     async def follow(self) -> None:
         """Follow the bucket until cancelled, or until NATS does not answer."""

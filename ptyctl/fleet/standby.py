@@ -56,6 +56,7 @@ class Standby:
     ) -> None:
         self._node = node
         self._claimed = claimed
+        self._leases = claimed.leases
         self._nodes = nodes
         self._placements = placements
         self._given_up = given_up
@@ -111,8 +112,8 @@ class Standby:
             if name in self._wanted and now >= seen.claimed_at + SETTLED_S:
                 self._wanted.pop(name)
                 self._retry_at.pop(name, None)
-        elif not seen.claim.is_released and name not in self._wanted and self._claimed.leases.complete.is_set():
-            expires_at = self._claimed.leases.expires_at(seen.claim.lease_id, seen.claimed_at)
+        elif not seen.claim.is_released and name not in self._wanted and self._leases.is_complete:
+            expires_at = self._leases.expires_at(seen.claim.lease_id, seen.claimed_at)
             self._wanted[name] = expires_at, seen.claim.node
 
     def _is_due(self, name: str, device: DevicePlacement, now: float) -> bool:

@@ -136,6 +136,7 @@ class TerminalService:
         self._others_allowed = others_allowed
         self._bundled = BundledAdapter(controller)
         self._state = state
+        self._runtimes, self._tasks = state.runtimes, state.tasks
         self._environment = environment
         self._principal = principal
 
@@ -155,8 +156,8 @@ class TerminalService:
             if repeat is None:
                 return await work
             task = asyncio.create_task(work, name="terminal request")
-            self._state.tasks.add(task)
-            task.add_done_callback(self._state.tasks.discard)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
             return await asyncio.shield(task)
 
     async def _perform(
@@ -166,7 +167,7 @@ class TerminalService:
         actions: _Actions | None = None
         try:
             what = ConnectInput(identified.correlation.trace_id)
-            async with self._state.runtimes.using(
+            async with self._runtimes.using(
                 request.runtime, self._environment, what, self._bundled, others_allowed=self._others_allowed
             ) as adapter:
                 actions = _Actions(AdapterController(adapter, self._state.calls), self._state, self._principal, repeat)
@@ -207,7 +208,7 @@ class _Actions:
         self.repeated = False
         self._repeat = repeat
         self._controller = controller
-        self._state = state
+        self._reads, self._closed, self._naming = state.reads, state.closed, state.naming
         self._principal = principal
 
     async def perform(self, request: CanonicalRequest) -> Outcome:
@@ -264,7 +265,7 @@ class _Actions:
         assert request.invocation is not None
         if request.invocation.mode == "headless":
             return await self._open(request, execution, TerminalInfo(mode="headless"), step, command=_HEADLESS_SHELL)
-        async with self._state.naming:
+        async with self._naming:
             taken = {terminal.terminal_id for terminal in await self._terminals()}
             wanted = f"term_{execution.name or secrets.token_hex(4)}"
             numbered = (f"{wanted}-{number}" for number in range(2, len(taken) + 3))
@@ -326,12 +327,12 @@ class _Actions:
         """Return the state of a command. A headless session whose output was read to its end is closed."""
         running = reply.timed_out or reply.approval is not None or bool(reply.waiting_for_input)
         reader = self._reader(terminal, request)
-        read = self._state.reads.get(reader)
+        read = self._reads.get(reader)
         seen = read.stderr_chars if read is not None and read.block_id == reply.block_id and not read.ended else 0
         if request.runtime.cursor is not None or reply.output_truncated or self.repeated:
             seen = 0
         if read is None or not self.repeated:  # a repeated answer moves no read position
-            _keep(self._state.reads, reader, _Read(reply.block_id, reply.next_cursor, len(reply.stderr), ended=not running))
+            _keep(self._reads, reader, _Read(reply.block_id, reply.next_cursor, len(reply.stderr), ended=not running))
         if terminal.is_open and terminal.mode == "headless" and not running:
             await self._close(terminal)
         result: dict[str, Any] = {
@@ -354,7 +355,7 @@ class _Actions:
 
     async def _read_output(self, request: CanonicalRequest) -> Outcome:
         terminal = await self._find(request)
-        read = self._state.reads.get(self._reader(terminal, request))
+        read = self._reads.get(self._reader(terminal, request))
         block_id = read.block_id if read is not None and not read.ended else await self._last_block(terminal)
         if block_id is None:
             return _outcome(terminal, "completed", {"stdout": "", "stderr": "", "running": False, "truncated": False})
@@ -397,7 +398,7 @@ class _Actions:
             if error.code not in _GONE:
                 raise
         if terminal.terminal_id is not None:
-            _keep(self._state.closed, (self._principal, terminal.terminal_id), terminal.session_id)
+            _keep(self._closed, (self._principal, terminal.terminal_id), terminal.session_id)
 
     async def _try_close(self, terminal: Terminal) -> bool:
         """Close the terminal of a failed request; return whether it is closed. The caller reports the first error."""
@@ -445,7 +446,7 @@ class _Actions:
             if names == (terminal.terminal_id, terminal.session_id):
                 return terminal
         if request.action == "terminate" and target.terminal_id is not None:
-            closed = self._state.closed.get((self._principal, target.terminal_id))
+            closed = self._closed.get((self._principal, target.terminal_id))
             if closed is not None and target.session_id in (None, closed):
                 return Terminal(closed, "interactive", target.terminal_id, is_open=False)
         closed_id = target.session_id if target.terminal_id is None and request.action != "execute" else None

@@ -44,6 +44,7 @@ class _StreamConnection:
 
     def __init__(self, websocket: WebSocket, controller: Controller, limit: Limit) -> None:
         client = current_client()
+        self._limit = limit
         self._subscriptions = UseCounter(limit) if client is None else client.part_counter(limit)
         self._websocket = websocket
         self._controller = controller
@@ -139,7 +140,7 @@ class _StreamConnection:
     def _subscribe(self, message: Subscribe) -> None:
         if message.id in self._tasks:
             raise invalid(f"id {message.id} is the number of another subscription", field="id")
-        self._subscriptions.limit.check(len(self._tasks))
+        self._limit.check(len(self._tasks))
         send_topic = self._topic(message)
         name = f"web {message.topic.partition(':')[0]}"
         self._tasks[message.id] = asyncio.create_task(self._run(message.id, send_topic), name=name)
