@@ -3,10 +3,10 @@
 Start with `local.LocalController`, which implements `ptyctl.api.controller.Controller` and composes the other modules:
 
 - `registry`: the sessions of this process, by id, console device and conversation; the session limit.
-- `destinations`, `session_factory`: from an open request to a connected session; which routes to devices are hidden.
+- `destinations`, `session_factory`: from an open request to a connected session, which is connected again if it is lost; which
+  routes to devices are hidden.
 - `session_actions`, `conversations`: the requests on sessions and on conversation terminals.
 - `recovery`: sessions of earlier processes, programs that outlive a crash, the lock of the state directory.
-- `reconnect`: consoles whose connection was lost.
 - `call_memory`: calls that are performed once although they are repeated, and their file.
 - `access`: what the principal of a request may do; servers give their clients this controller. `tokens`: those of HTTP clients.
 - `devices`: the devices of the inventory, and the check of the connection to one of them.

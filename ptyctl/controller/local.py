@@ -55,13 +55,12 @@ from .destinations import ChannelFactory, Destinations, Sees, hides_route
 from .devices import DevicePlacement, Devices
 from .policies import PolicyStore
 from .policy_checks import PolicyQueries
-from .reconnect import ConsoleReconnector
 from .recovery import DescriptorStore, SessionHandOff, StateLock, StoredSessions
 from .registry import SessionRegistry
 from .retention import remove_old_sessions
 from .search import BlockSearches
 from .session_actions import SessionActions, configure
-from .session_factory import ConsoleOwnership, SessionFactory
+from .session_factory import ConsoleOwnership, ConsoleReconnector, SessionFactory
 from .settings import Settings, load_settings
 
 #: Limits that a client's counters have.
