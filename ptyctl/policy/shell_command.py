@@ -16,10 +16,9 @@ from itertools import islice
 
 from tree_sitter import Node
 
-from .program_escapes import PROGRAMS_WITH_ESCAPES, shell_escapes
 from .rules import Match
 from .shell_arithmetic import assigned_variables, evaluates_arguments, evaluates_value, is_evaluated
-from .shell_runners import SHELLS, UNKNOWN_TEXT, inner_command, starts_shell
+from .shell_runners import PROGRAMS_WITH_ESCAPES, SHELLS, UNKNOWN_TEXT, inner_command, shell_escapes, starts_shell
 from .shell_syntax import Budget, TooComplexError, parse_shell, source
 from .shell_variants import parts, plain_parts, variants, variants_with_error
 from .shell_words import (

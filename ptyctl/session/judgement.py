@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from ptyctl.core.principal import Kind
-from ptyctl.policy.program_escapes import shell_escapes
 from ptyctl.policy.rules import SEVERITY, SHELL_PLATFORM, DecisionRequest, Verdict, Where
+from ptyctl.policy.shell_runners import shell_escapes
 
 from .verdict_thread import VERDICT_S, verdict_takes_too_long
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptyctl.policy.program_escapes import shell_escapes
+from ptyctl.policy.shell_runners import shell_escapes
 
 
 @pytest.mark.parametrize(
