@@ -424,7 +424,11 @@ class StrategySelector:
         now = terminal.now()
         due, deadline = now + NEXT_PROMPT_WAIT_S, now + CLEAR_WAIT_S
         learned = terminal.learned_prompt
-        while stream.ended is None and (now < due or (learned is None and now < deadline and terminal.input_is_read() is False)):
+
+        def may_follow() -> bool:
+            return now < due or (learned is None and now < deadline and terminal.input_is_read() is False)
+
+        while stream.ended is None and may_follow():
             if self.has_marks:
                 if BRACKETED_PASTE in stream.terminal_modes and (learned is not None or terminal.last_line()):
                     break
