@@ -16,7 +16,7 @@ CAN and SUB cancel any sequence, ESC ends it and begins another. Malformed input
 
 The fragments are strings, for patterns over text and, with `compile_bytes`, over bytes. They have no groups unless noted.
 
-The module also has the character sets that the readable text and the screen share.
+The module also has the DEC special graphics and the zero-width joiner, which the readable text and the screen share.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ DISTINCTIVE_BYTES = 16
 DISTINCTIVE_MIXED_BYTES = 8
 MAX_PERSISTENT = 32
 #: Terminals show controls in other forms (`^C`, a new line): only the text between controls can be recognised.
-_CONTROLS = re.compile(rb"[\x00-\x1f\x7f]+")
+_CONTROL_RUN = re.compile(rb"[\x00-\x1f\x7f]+")
 #: How long a possible partial distinctive secret is held back (seconds).
-LATE_HOLD_S = 0.02
+_SECRET_HOLD_S = 0.02
 _CHARACTER_CLASSES = (re.compile(rb"[a-z]"), re.compile(rb"[A-Z]"), re.compile(rb"[0-9]"), re.compile(rb"[^a-zA-Z0-9]"))
 MASK = b"*"
 #: After this time no echo is expected (seconds).
@@ -23,15 +23,15 @@ ECHO_TIMEOUT_S = 10.0
 #: Silence after which received text counts as the response, which no echo follows (seconds).
 ANSWER_PAUSE_S = 1.0
 #: How long a partial echo is held back: at the position where the secret was typed, and elsewhere (seconds).
-INCOMPLETE_HOLD_S = 1.0
-HOLD_S = 0.2
+_ECHO_AT_CURSOR_HOLD_S = 1.0
+_ECHO_HOLD_S = 0.2
 #: Largest size of a line without text.
-_LINE_BYTES = 4096
+_EMPTY_LINE_BYTES = 4096
 #: Content of a line without text: controls, blanks, and the masks that some programs show for a secret.
 _NO_TEXT = compile_bytes(rf"(?>{SEQUENCE}|[\x00-\x1a\x1c-\x20*\x7f])*+")
 #: The byte after an echo: at the cursor, where more may be typed in the line; and after other text, where only Enter follows.
 _NO_WORD = re.compile(rb"[^0-9A-Za-z_.-]")
-_CONTROL = re.compile(rb"[\x00-\x1f]")
+_CONTROL_BYTE = re.compile(rb"[\x00-\x1f]")
 #: A device's log line contains a time of day, or the code of the message (RFC 3164; Cisco: %FACILITY-SEVERITY-MNEMONIC).
 _LOG_LINE = re.compile(rb"(?<!\d)\d\d:\d\d:\d\d(?!\d)|%{1,2}[A-Z$][\w$-]*: ")
 
@@ -66,17 +66,17 @@ class SecretMasker:
         """Time to wait for the rest of a possible secret before `flush` (seconds); None if nothing is held back."""
         if self._echoes.held:
             return self._echoes.hold_s
-        return LATE_HOLD_S if self._held else None
+        return _SECRET_HOLD_S if self._held else None
 
     def arm(self, typed: bytes, now: float) -> None:
         """Register each line of input that is being typed as a secret."""
-        for secret in filter(None, _CONTROLS.split(typed)):
+        for secret in filter(None, _CONTROL_RUN.split(typed)):
             self._echoes.expect(secret, now)
         self.remember(typed)
 
     def remember(self, secrets: bytes) -> None:
         """Mask each distinctive secret among these lines in all further output."""
-        for secret in filter(is_distinctive, _CONTROLS.split(secrets)):
+        for secret in filter(is_distinctive, _CONTROL_RUN.split(secrets)):
             self._persistent.pop(secret, None)
             self._persistent[secret] = None
         while len(self._persistent) > MAX_PERSISTENT:
@@ -191,7 +191,7 @@ class EchoMasker:
     def hold_s(self) -> float:
         """Time to wait for more input before `flush` (seconds)."""
         complete = any(echo.secret == self.held for echo in self._echoes)
-        return INCOMPLETE_HOLD_S if self._cursor_end(b"") >= 0 and not complete else HOLD_S
+        return _ECHO_AT_CURSOR_HOLD_S if self._cursor_end(b"") >= 0 and not complete else _ECHO_HOLD_S
 
     def expect(self, secret: bytes, now: float) -> None:
         """Expect the echo of `secret`, a line or a part of one that is being typed."""
@@ -212,7 +212,7 @@ class EchoMasker:
             text = data[at : end or len(data)]
             begin, secret = self._first_echo(text)
             masked.append(text[:begin])
-            self._line = (self._line + text[:begin])[:_LINE_BYTES]
+            self._line = (self._line + text[:begin])[:_EMPTY_LINE_BYTES]
             if not _NO_TEXT.fullmatch(self._line):
                 self._text_at = now
             at += begin + len(secret)
@@ -244,7 +244,7 @@ class EchoMasker:
         at_cursor = self._cursor_end(text)
         for place in first_bytes.finditer(text):
             begin = place.start()
-            ends_before = _NO_WORD if begin <= at_cursor else _CONTROL
+            ends_before = _NO_WORD if begin <= at_cursor else _CONTROL_BYTE
             for secret in secrets:
                 end = begin + len(secret)
                 if end >= len(text) and secret.startswith(text[begin:]):

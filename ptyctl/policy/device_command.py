@@ -1,8 +1,8 @@
 """The commands in a line for a device's command line, as its platform describes it.
 
 A device accepts abbreviations, and its commands are not all known: `evaluate.py` compares a word with the words of rules, and
-nothing is expanded here. Words are in lower case. What the device may read in another way makes a word unknown (None), or the
-text opaque.
+nothing is expanded here. Words are in lower case. A word that the device may read differently is unknown (None); a text
+that it may read as any command is opaque.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ _RUNS_LATER = re2.compile(
 
 
 def _changes_keys(line: bytes) -> bool:
-    """Return whether a line without quotes changes the effect of keys, or has a part of later lines read by a command.
+    """Return whether a line without quotes changes the effect of keys, or makes a command read a part of the following lines.
 
     `vared` and `select` take whole lines: where one reads, and where the shell does, the line is the same text.
     """
@@ -250,7 +250,7 @@ class PendingLine:
         return not self._is_known and self._last in _ENTER
 
     def set_keys(self, keys: LineKeys) -> None:
-        """Use other keys from here on, as the far end changes."""
+        """Set the keys of the far end, which may have changed."""
         self.keys = keys
 
     def set_for_editor(self, is_for_editor: bool) -> None:

@@ -11,18 +11,6 @@ from typing import NamedTuple
 
 from .shell_words import Expansion, Glob, Word, could_be
 
-#: Programs that run commands for a shell in their input.
-PROGRAMS_WITH_ESCAPES = frozenset(
-    "vim vi nvim view ex ed sqlite3 psql mysql mariadb gdb ftp lftp sftp tnftp telnet less more gnuplot".split()  # noqa: SIM905
-)
-#: Most `!` in a line that are examined, and characters that vim reads after one as a movement: `!Gcmd`, `!ipcmd`.
-_MAX_MARKS, _MAX_MOVEMENT = 4, 3
-#: `shell` of gdb, `.shell` and `.system` of sqlite3, `system` of mysql, `:terminal` of vim, and their abbreviations.
-_ESCAPE_WORD = re.compile(r"[:\s]*(?:\.?s(?:h|he|hel|hell)|\.?sy(?:stem|ste|st|s)?|te(?:r|rm|rmi|rmin|rmina|rminal)?)\s+(.*)")
-#: A line of less that is sent to a command begins with `|` and a mark; gdb, sqlite3 (`.output`) and psql (`\o`) send output to
-#: the command after the last `|`.
-_PIPE = re.compile(r"\s*(?:\||pipe\s|[.\\][a-z]+\s[^|]*\|)(.*)")
-
 
 class Inner(NamedTuple):
     """What a command runs.
@@ -48,6 +36,10 @@ UNKNOWN_TEXT = "the text that a shell is to run is not known"
 SHELLS = frozenset(
     "sh bash dash ash zsh ksh ksh93 mksh lksh oksh loksh posh yash fish rbash rzsh rksh csh tcsh bsd-csh sash".split()  # noqa: SIM905
 ) | frozenset("zsh5 zsh-static bash-static ksh93u ksh2020 mksh-static static-sh".split())  # noqa: SIM905
+#: Programs that run commands for a shell in their input.
+PROGRAMS_WITH_ESCAPES = frozenset(
+    "vim vi nvim view ex ed sqlite3 psql mysql mariadb gdb ftp lftp sftp tnftp telnet less more gnuplot".split()  # noqa: SIM905
+)
 #: Interpreters, with the options after which they take a program's text, or that make them run a command.
 _PROGRAM_OPTIONS = {
     "python": "-c",
@@ -226,6 +218,13 @@ _KEY_TEXT = re.compile(r"""\s*"(?:\\.|[^"\\])*"\s*:?\s*["']?(.*?)["']?\s*\Z""", 
 _TYPED_ENTER = re.compile(r"\\C-[mj]|\\[rn]|\^[MJ]", re.IGNORECASE)
 #: Maximum number of placeholders of `xargs -I` that are examined; only the last one is in effect.
 _MAX_PLACES = 8
+#: Most `!` in a line that are examined, and characters that vim reads after one as a movement: `!Gcmd`, `!ipcmd`.
+_MAX_EXCLAMATIONS, _MAX_MOVEMENT = 4, 3
+#: `shell` of gdb, `.shell` and `.system` of sqlite3, `system` of mysql, `:terminal` of vim, and their abbreviations.
+_ESCAPE_WORD = re.compile(r"[:\s]*(?:\.?s(?:h|he|hel|hell)|\.?sy(?:stem|ste|st|s)?|te(?:r|rm|rmi|rmin|rmina|rminal)?)\s+(.*)")
+#: A line of less that is sent to a command begins with `|` and a mark; gdb, sqlite3 (`.output`) and psql (`\o`) send output to
+#: the command after the last `|`.
+_ESCAPE_PIPE = re.compile(r"\s*(?:\||pipe\s|[.\\][a-z]+\s[^|]*\|)(.*)")
 
 
 def inner_command(words: tuple[Word, ...]) -> Inner:
@@ -289,6 +288,21 @@ def starts_shell(words: tuple[Word, ...]) -> bool:
     if name == "script" and any(word is not None and not word.startswith("-") for word in words[2:]):
         return _of_script_option(name, words) == NOTHING
     return inner_command(words) == Inner()
+
+
+def shell_escapes(text: str) -> Iterator[str]:
+    """Yield the texts that a program may pass to a shell, from one or several lines of its input."""
+    for line in text.split("\n"):
+        begin = -1
+        for _ in range(_MAX_EXCLAMATIONS):
+            if (begin := line.find("!", begin + 1)) < 0:
+                break
+            command = line[begin:].lstrip("!")
+            yield from (command[size:] for size in range(_MAX_MOVEMENT + 1) if size < len(command))
+        if escape := _ESCAPE_WORD.match(line):
+            yield escape[1]
+        if pipe := _ESCAPE_PIPE.match(line):
+            yield from (pipe[1][1:], pipe[1].rpartition("|")[2].strip("'\""))
 
 
 def _of_runner(name: str, words: tuple[Word, ...]) -> Inner:
@@ -550,18 +564,3 @@ def _sed_may_run(script: str) -> bool:
         part.strip().lstrip("0123456789,$!~+ ")[:1] in ("e", "w", "W", "r", "R")
         for part in script.replace("\n", ";").split(";")
     )
-
-
-def shell_escapes(text: str) -> Iterator[str]:
-    """Yield what programs may run in a shell, of one or several lines."""
-    for line in text.split("\n"):
-        begin = -1
-        for _ in range(_MAX_MARKS):
-            if (begin := line.find("!", begin + 1)) < 0:
-                break
-            command = line[begin:].lstrip("!")
-            yield from (command[size:] for size in range(_MAX_MOVEMENT + 1) if size < len(command))
-        if escape := _ESCAPE_WORD.match(line):
-            yield escape[1]
-        if pipe := _PIPE.match(line):
-            yield from (pipe[1][1:], pipe[1].rpartition("|")[2].strip("'\""))

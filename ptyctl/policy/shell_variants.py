@@ -115,7 +115,7 @@ def _plain_expansion(match: re.Match[str]) -> str:
 def _with_nested_substitutions(text: str) -> str:
     """Return a text with `$(...)` for backquotes, whose text may have escaped backquotes in it.
 
-    A backquote in single quotes, which begins nothing, may be taken for one that does.
+    A backquote in single quotes, which is literal, may be treated as the start of a substitution.
     """
     return _BACKQUOTED.sub(_nested_substitution, text)
 
