@@ -74,7 +74,7 @@ class Conversations:
             screen.PtyReadRaw: screen_read.read_raw,
             screen.PtyReadScreen: screen_read.read_screen,
             screen.PtyReadScreenDeltas: screen_read.read_deltas,
-            screen.PtyScreenStatus: screen_read.status,
+            screen.PtyScreenStatus: screen_read.read_status,
             screen.PtyReadScrollback: screen_read.read_scrollback,
         }
 

@@ -40,8 +40,8 @@ from ptyctl.session.approvals import Approvals, HeldText
 from ptyctl.session.calls.exec import execute
 from ptyctl.session.calls.output_parser import execute_parsed
 from ptyctl.session.calls.read import read
-from ptyctl.session.calls.recording_read import console_log, read_recording_events
-from ptyctl.session.calls.screen_read import read_on_screen
+from ptyctl.session.calls.recording_read import read_console_log, read_recording_events
+from ptyctl.session.calls.screen_read import read_in_screen_mode
 from ptyctl.session.calls.watch import watch
 from ptyctl.session.calls.write import write
 from ptyctl.session.clients import current_principal, most_used, set_search_limit
@@ -269,7 +269,7 @@ class LocalController:
             if not reading:
                 reply = await write(session, request, progress)
             elif request.mode == "screen":
-                reply = await read_on_screen(session, request, progress)
+                reply = await read_in_screen_mode(session, request, progress)
             else:
                 reply = await read(session.stream, request, progress)
             reply.notices = [*(reply.notices or ()), *(session.take_notices(request.task_id) or ())] or None
@@ -340,7 +340,7 @@ class LocalController:
     async def log(self, request: LogRequest) -> LogReply:
         session = await self._registry.find(request.session_id)
         with session.usage.in_use(request.task_id, reading=True):
-            return await console_log(session, request.from_offset, request.limit)
+            return await read_console_log(session, request.from_offset, request.limit)
 
     @reports_os_errors
     async def recording(self, request: RecordingRequest) -> RecordingReply:

@@ -1,7 +1,8 @@
 """Cursors of requests: the spool offset of each, and the expiry of a cursor whose text has left the window.
 
 A read from an expired cursor begins at the oldest text in the window and reports the difference as `dropped_bytes`; mode
-`history` and `pty_read_spool` read older text from disk.
+`history` and `pty_read_spool` read older text from disk. Waits of the toolset `pty` search the older text on disk too
+(`expect.py`), and the `from_cursor` of an exec does not move (`output_selection.py`).
 """
 
 from __future__ import annotations

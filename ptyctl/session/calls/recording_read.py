@@ -18,16 +18,16 @@ from ptyctl.session.session import Session
 from ptyctl.session.transcript.timeline import TimelineRow, read_times
 
 #: Bytes read for one reply of the log; a longer line is returned in parts.
-MAX_BYTES = 256 * 1024
+_LOG_BYTES = 256 * 1024
 #: Largest number of events in one reply.
-MAX_EVENTS = 5_000
+_MAX_EVENTS = 5_000
 
 
-async def console_log(session: Session, from_offset: int, limit: int) -> LogReply:
-    """Return lines from a raw offset on, at most `limit`, and at most MAX_BYTES of output."""
+async def read_console_log(session: Session, from_offset: int, limit: int) -> LogReply:
+    """Return lines from a raw offset on, at most `limit`, and at most _LOG_BYTES of output."""
     source = session.display.source
     begin = from_offset if source.read(from_offset, from_offset + 1) else source.next_readable(from_offset)
-    end = min(source.end, begin + MAX_BYTES)
+    end = min(source.end, begin + _LOG_BYTES)
     data = source.read(begin, end)
     timeline = session.stream.folder / "timeline.jsonl"
     log = _Log(begin, data, session.stream.widths, at_end=end == source.end)
@@ -50,7 +50,7 @@ class _Log:
         times = _Times(read_times(timeline, self.begin), self.begin)
         found: list[LogLine] = []
         cuts = [0, *(match.end() for match in re.finditer(b"\n", self.data))]
-        if len(cuts) == 1 and len(self.data) >= MAX_BYTES:  # a part of a long line
+        if len(cuts) == 1 and len(self.data) >= _LOG_BYTES:  # a part of a long line
             cuts.append(len(self.data))
         for at, end in pairwise(cuts):
             if len(found) >= limit:
@@ -133,19 +133,20 @@ def _events(timeline: Path, begin: int, data: bytes, *, is_last: bool) -> tuple[
             events.append(RecordingEvent(offset=until, ts=ts, data_b64=b64encode(data[at - begin : until - begin]).decode()))
 
     for row in read_times(timeline, begin):
-        if row.raw > end or len(events) >= MAX_EVENTS:
+        if row.raw > end or len(events) >= _MAX_EVENTS:
             break
         add_output(row.raw)
         at, ts = max(at, row.raw), max(ts, row.ts)
-        if row.raw >= begin and (row.raw < end or is_last) and (step := _step(row, ts)) is not None:
-            events.append(step)
-    if len(events) >= MAX_EVENTS:
+        if row.raw >= begin and (row.raw < end or is_last) and (change := _terminal_change(row, ts)) is not None:
+            events.append(change)
+    if len(events) >= _MAX_EVENTS:
         return events, at
     add_output(end)
     return events, end
 
 
-def _step(row: TimelineRow, ts: int) -> RecordingEvent | None:
+def _terminal_change(row: TimelineRow, ts: int) -> RecordingEvent | None:
+    """Return the event of a row with a new size or incarnation; None for other rows."""
     if row.size is not None:
         return RecordingEvent(offset=row.raw, ts=ts, cols=row.size[0], rows=row.size[1])
     return RecordingEvent(offset=row.raw, ts=ts, incarnation=row.incarnation) if row.incarnation is not None else None

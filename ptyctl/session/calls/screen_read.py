@@ -1,4 +1,4 @@
-"""Reads of the screen: mode screen of ptyctl_session_io, and the tools pty_read_screen, pty_read_raw and their like."""
+"""Reads of the screen: mode `screen` of ptyctl_session_io, and the tools of the toolset `screen`, which also read raw bytes."""
 
 from __future__ import annotations
 
@@ -37,29 +37,29 @@ from .block_read import find_block
 from .expect import wait_seconds
 from .read import input_hints, wait_conditions
 
-#: Interval between two looks at a screen that changes all the time (seconds).
-_LOOK_AGAIN_S = 0.02
+#: Interval between two checks of a screen that changes continuously (seconds).
+_RECHECK_S = 0.02
 #: Limit of the styled runs in a reply: the cells of a screen of 200 by 50, each with another style than its neighbour.
 _MAX_RUNS = 10_000
 _STYLE_FIELDS = tuple(name for name in StyledRun.__slots__ if name not in ("begin", "end"))
 _STYLE = attrgetter(*_STYLE_FIELDS)
 
 
-async def read_on_screen(session: Session, request: IoRequest, progress: Progress | None = None) -> IoReply:
+async def read_in_screen_mode(session: Session, request: IoRequest, progress: Progress | None = None) -> IoReply:
     """Answer a read request with mode screen; without a condition at once.
 
     Raises:
         PtyctlError: INVALID_ARGUMENT for a pattern or a time; BUSY if the screen is too far behind.
     """
-    return await screen_reply(session, request, wait_conditions(request), WaitProgress(session.stream, progress))
+    return await receive_screen(session, request, wait_conditions(request), WaitProgress(session.stream, progress))
 
 
-async def screen_reply(
+async def receive_screen(
     session: Session, request: IoRequest, conditions: WaitConditions, progress: WaitProgress, *, after_raw: int = -1
 ) -> IoReply:
-    """Wait for a condition on the screen, and return the rows. See `wait_for_screen` for `after_raw`."""
+    """Wait for a condition on the screen, and return the rows. A match needs more than `after_raw` received bytes."""
     hints = input_hints(request)
-    why, state, index = await wait_for_screen(session, conditions, progress, after_raw=after_raw)
+    why, state, index = await _wait_for_screen(session, conditions, progress, after_raw=after_raw)
     snapshot = state.snapshot
     row, col = snapshot.cursor
     before_cursor = snapshot.rows[row].ljust(col)[:col].encode()
@@ -84,7 +84,7 @@ async def screen_reply(
     )
 
 
-async def wait_for_screen(
+async def _wait_for_screen(
     session: Session, until: WaitConditions, progress: WaitProgress, *, after_raw: int = -1, attributes: bool = False
 ) -> tuple[WaitEnd, ScreenState, int | None]:
     """Return why the wait ended, the screen at that time, and the index of the pattern that matched.
@@ -96,13 +96,13 @@ async def wait_for_screen(
     while True:
         ended, answered = session.stream.ended is not None, session.stream.raw_size > after_raw
         state = await session.screen.state(attributes=attributes)
-        screen = state.snapshot
+        snapshot = state.snapshot
         if until.pattern is None and until.idle_s is None:
             return "stopped", state, None
-        if seen is not None and screen != seen:
+        if seen is not None and snapshot != seen:
             still_since = loop.time()
-        if until.pattern is not None and answered and screen != seen:
-            text = "\n".join(screen.rows).encode()
+        if until.pattern is not None and answered and snapshot != seen:
+            text = "\n".join(snapshot.rows).encode()
             turn, search = session.stream.search_turn, methodcaller("search", text)
             found = await search_with(turn, until.pattern, len(text), search, until.deadline)
             if found is not None:
@@ -116,7 +116,7 @@ async def wait_for_screen(
             return "idle", state, None
         if now >= until.deadline:
             return "timeout", state, None
-        seen = screen if answered else None
+        seen = snapshot if answered else None
         await _pause(session, state, min(until.deadline, idle_at, progress.due() or until.deadline))
         progress.report()
 
@@ -127,7 +127,7 @@ async def _pause(session: Session, state: ScreenState, due: float) -> None:
     while not session.screen.is_outdated(state) and session.stream.ended is None and loop.time() < due:
         await session.stream.wait(due)
     if session.screen.is_outdated(state):
-        await asyncio.sleep(min(_LOOK_AGAIN_S, max(due - loop.time(), 0)))
+        await asyncio.sleep(min(_RECHECK_S, max(due - loop.time(), 0)))
 
 
 async def read_raw(session: Session, request: PtyReadRaw) -> RawReply:
@@ -158,10 +158,10 @@ async def read_screen(session: Session, request: PtyReadScreen) -> ScreenReply:
         idle_s = None if request.until_idle_ms is None else request.until_idle_ms / 1000
         deadline = asyncio.get_running_loop().time() + wait_seconds(request.timeout_ms)
         conditions = WaitConditions(deadline, pattern, idle_s)
-        why, state, _ = await wait_for_screen(
+        why, state, _ = await _wait_for_screen(
             session, conditions, WaitProgress(session.stream, None), attributes=request.attributes
         )
-        reply = await _reply(state, int(time.time() * 1000), session.display.status_message())
+        reply = await _screen_reply(state, int(time.time() * 1000), session.display.status_message())
         ended = {"matched": why == "matched", "idle_reached": why == "idle", "timed_out": why == "timeout"}
         return reply.model_copy(update=ended)
     at, source = None if request.at is None else _offset(session, request.at), session.display.source
@@ -169,9 +169,9 @@ async def read_screen(session: Session, request: PtyReadScreen) -> ScreenReply:
         at = None
     if at is None:
         state = await session.screen.state(attributes=request.attributes, paint=request.paint)
-        return await _reply(state, int(time.time() * 1000), session.display.status_message())
+        return await _screen_reply(state, int(time.time() * 1000), session.display.status_message())
     state = await session.screen.state_at(at, attributes=request.attributes, paint=request.paint)
-    return await _reply(state, await source.time_at(at), None)
+    return await _screen_reply(state, await source.time_at(at), None)
 
 
 async def read_deltas(session: Session, request: PtyReadScreenDeltas) -> DeltasReply:
@@ -185,16 +185,16 @@ async def read_deltas(session: Session, request: PtyReadScreenDeltas) -> DeltasR
     return DeltasReply(deltas=found, cursor=request.cursor, resume_cursor=resume, message=message)
 
 
-async def status(session: Session, request: PtyScreenStatus) -> ScreenStatusReply:
+async def read_status(session: Session, request: PtyScreenStatus) -> ScreenStatusReply:
     """Return the screen's title, size and cursor, and the end of the deltas."""
-    picture, deltas = (await session.screen.state()).snapshot, session.display.deltas
+    snapshot, deltas = (await session.screen.state()).snapshot, session.display.deltas
     return ScreenStatusReply(
         cursor=deltas.cursor,
-        title=picture.title,
-        alt_screen=picture.alt_screen,
-        rows=picture.rows_count,
-        cols=picture.cols,
-        position=_position(picture),
+        title=snapshot.title,
+        alt_screen=snapshot.alt_screen,
+        rows=snapshot.rows_count,
+        cols=snapshot.cols,
+        position=_position(snapshot),
     )
 
 
@@ -233,26 +233,26 @@ def _offset(session: Session, at: int | str) -> int:
     return at
 
 
-async def _reply(state: ScreenState, ts: int, message: str | None) -> ScreenReply:
-    picture = state.snapshot
+async def _screen_reply(state: ScreenState, ts: int, message: str | None) -> ScreenReply:
+    snapshot = state.snapshot
     return ScreenReply(
         message=message,
-        rows=list(picture.rows),
-        cursor=_position(picture),
-        cursor_visible=picture.cursor_visible,
-        title=picture.title,
-        alt_screen=picture.alt_screen,
-        cols=picture.cols,
-        rows_count=picture.rows_count,
+        rows=list(snapshot.rows),
+        cursor=_position(snapshot),
+        cursor_visible=snapshot.cursor_visible,
+        title=snapshot.title,
+        alt_screen=snapshot.alt_screen,
+        cols=snapshot.cols,
+        rows_count=snapshot.rows_count,
         ts=ts,
         raw_offset=state.raw,
-        attributes=await _attribute_rows(picture.attributes),
+        attributes=await _attribute_rows(snapshot.attributes),
         data_b64=None if state.painted is None else base64.b64encode(state.painted).decode(),
     )
 
 
-def _position(picture: ScreenSnapshot) -> Position:
-    return Position(row=picture.cursor[0], col=picture.cursor[1])
+def _position(snapshot: ScreenSnapshot) -> Position:
+    return Position(row=snapshot.cursor[0], col=snapshot.cursor[1])
 
 
 async def _attribute_rows(rows: tuple[tuple[StyledRun, ...], ...] | None) -> list[list[AttributeRun]] | None:

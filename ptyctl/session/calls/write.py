@@ -22,7 +22,7 @@ from ptyctl.session.io.terminal_state import TerminalState
 from ptyctl.session.session import Session
 
 from .read import input_hints, receive, wait_conditions
-from .screen_read import screen_reply
+from .screen_read import receive_screen
 
 _NEWLINE = re.compile(r"\r\n?|\n")
 #: Without a pattern and a time of silence, a write returns the response once it has paused for this long (seconds).
@@ -31,8 +31,8 @@ RESPONSE_PAUSE_S = 0.25
 _PROMPT_TEXT_S, _EMPTY_PROMPT_S = 2.0, 0.2
 #: Limits of the echo that is recognised: bytes, bytes for each one of the line, and rows for each 40 columns. All output of a
 #: hostile far end is drawn within them.
-_LEAST_BYTES, _MOST_BYTES, _BYTES_FACTOR = 512, 4096, 8
-_LEAST_ROWS, _MOST_ROWS, _ROW_COLUMNS = 3, 16, 40
+_MIN_ECHO_BYTES, _MAX_ECHO_BYTES, _ECHO_BYTES_FACTOR = 512, 4096, 8
+_MIN_ECHO_ROWS, _MAX_ECHO_ROWS, _ECHO_ROW_COLUMNS = 3, 16, 40
 
 
 async def write(session: Session, request: IoRequest, progress: Progress | None = None) -> IoReply:
@@ -140,7 +140,7 @@ async def _type(session: Session, request: IoRequest, writer: Writer) -> int:
 async def _type_input(session: Session, request: IoRequest, writer: Writer) -> int:
     if request.key is not None:
         return await press_key(session, request.key, writer)
-    return await _data(session, request, writer)
+    return await _type_data(session, request, writer)
 
 
 async def _write_and_wait(session: Session, request: IoRequest, writer: Writer, progress: Progress | None) -> IoReply:
@@ -154,12 +154,12 @@ async def _write_and_wait(session: Session, request: IoRequest, writer: Writer, 
     cursor, raw = stream.spool_end, stream.raw_size
     line = _echoed_line(request)
     if line is not None:
-        conditions = replace(conditions, search_begin=WrittenLine(session.terminal, line).echo_end)
+        conditions = replace(conditions, search_begin=_WrittenLine(session.terminal, line).echo_end)
     written = await _type(session, request, writer)
     if writer.review.permit is not None:  # the time for the response begins with the approved input
         conditions = replace(conditions, deadline=wait_conditions(request).deadline)
     if request.mode == "screen":
-        response = screen_reply(session, request, conditions, WaitProgress(stream, progress), after_raw=raw)
+        response = receive_screen(session, request, conditions, WaitProgress(stream, progress), after_raw=raw)
     else:
         text_request = request.model_copy(update={"encoding": None})  # the request's is that of `data`
         response = receive(stream, text_request, cursor, conditions, progress)
@@ -210,7 +210,7 @@ async def _repeating(
         await asyncio.gather(waiting, typing, return_exceptions=True)
 
 
-class WrittenLine:
+class _WrittenLine:
     """A line that is about to be written at the end of the output, and the place after its echo."""
 
     def __init__(self, terminal: TerminalState, line: str) -> None:
@@ -219,8 +219,8 @@ class WrittenLine:
         self._prompt, self._raw, self._spool = terminal.last_line(), stream.raw_size, stream.spool_end
         self._line_feeds = stream.line_feeds
         columns = len(self._prompt) + len(line)
-        self._limit = min(_LEAST_BYTES + _BYTES_FACTOR * columns, _MOST_BYTES)
-        self._rows = min(_LEAST_ROWS + 2 * columns // _ROW_COLUMNS, _MOST_ROWS)
+        self._limit = min(_MIN_ECHO_BYTES + _ECHO_BYTES_FACTOR * columns, _MAX_ECHO_BYTES)
+        self._rows = min(_MIN_ECHO_ROWS + 2 * columns // _ECHO_ROW_COLUMNS, _MAX_ECHO_ROWS)
 
     def echo_end(self) -> int | None:
         """Return the spool offset after the echo; None while the output may be a part of it.
@@ -257,7 +257,7 @@ def _echoed_line(request: IoRequest) -> str | None:
     return line
 
 
-async def _data(session: Session, request: IoRequest, writer: Writer) -> int:
+async def _type_data(session: Session, request: IoRequest, writer: Writer) -> int:
     data = request.data or ""
     if request.encoding == "base64":
         try:
