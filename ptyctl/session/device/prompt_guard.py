@@ -399,7 +399,7 @@ class PromptGuard:
     def _shell_reads_in_command(self, line: str) -> bool:
         """Return whether a shell of this machine certainly reads in a command that a user has entered, such as `read`.
 
-        After keys of a line editor it may wait at another place of its program, for example in a search of the history.
+        After keys of a line editor, the shell's wait point may be a different one, for example in a search of the history.
         """
         typed, learned = self._typed, self._terminal.learned_prompt
         if typed.keys or typed.nothing_entered or is_continuation(line, learned):

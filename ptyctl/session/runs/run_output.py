@@ -32,10 +32,10 @@ _CONTROLS_BYTES = 1024
 _WITHIN = bytes(range(0x80, 0xC0)) + b" \r\n"
 _CONTROL = compile_bytes(rf"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]|\x1b(?!{SGR_BODY})|\r(?!\r*\n)")
 #: Size of the pieces in which a long output is searched.
-_PIECE_CHARACTERS = 1024 * 1024
+_SEARCH_PIECE_CHARACTERS = 1024 * 1024
 #: Limits of the error lines in a block: their number, and the characters of each.
-_KEPT_LINES = 5
-_KEPT_CHARACTERS = 200
+_KEPT_ERROR_LINES = 5
+_KEPT_ERROR_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,10 +223,10 @@ async def error_lines(stream: OutputStream, profile: DeviceProfile, text: str) -
     """
     data = text.encode("utf-8", "replace")
     if not profile.errors or len(data) <= profile.errors_at_once:
-        found = _matches_at_once(data, profile)
+        found = _error_matches_at_once(data, profile)
     else:
         await asyncio.sleep(0)  # continues in a task, which is required to wait for a thread
-        found = await search_with(stream.search_turn, AnyPattern(profile.errors), LOOP_STEPS + 1, partial(_matches, data))
+        found = await search_with(stream.search_turn, AnyPattern(profile.errors), LOOP_STEPS + 1, partial(_error_matches, data))
     return list(dict.fromkeys(line for _, line in sorted(found) if line))
 
 
@@ -235,7 +235,7 @@ async def error_lines_between(stream: OutputStream, profile: DeviceProfile, begi
     output, text, found = OutputRenderer(stream, begin), "", list[str]()
     while output.raw < end:
         text += await output.next_text(end)
-        if len(text) > _PIECE_CHARACTERS:
+        if len(text) > _SEARCH_PIECE_CHARACTERS:
             cut = text.rfind("\n") + 1 or len(text)
             found += await error_lines(stream, profile, text[:cut])
             text = text[cut:]
@@ -258,16 +258,16 @@ def kept_error_lines(stream: OutputStream, run: Run, spool_end: int) -> list[str
         if spool_end - begin > 2 * half:
             tail = stream.read(spool_end - half, spool_end)
             text = text[: text.rfind(b"\n", 0, half) + 1] + tail[tail.find(b"\n") + 1 :]
-        found = [line for _, line in sorted(_matches_at_once(text, profile))]
-    return [line[:_KEPT_CHARACTERS] for line in dict.fromkeys(found) if line][:_KEPT_LINES]
+        found = [line for _, line in sorted(_error_matches_at_once(text, profile))]
+    return [line[:_KEPT_ERROR_CHARACTERS] for line in dict.fromkeys(found) if line][:_KEPT_ERROR_LINES]
 
 
 @lru_cache(maxsize=4)  # the block and the reply of a command search the same text
-def _matches_at_once(text: bytes, profile: DeviceProfile) -> list[tuple[int, str]]:
-    return _matches(text, AnyPattern(profile.errors))
+def _error_matches_at_once(text: bytes, profile: DeviceProfile) -> list[tuple[int, str]]:
+    return _error_matches(text, AnyPattern(profile.errors))
 
 
-def _matches(text: bytes, patterns: Any) -> list[tuple[int, str]]:
+def _error_matches(text: bytes, patterns: Any) -> list[tuple[int, str]]:
     """Return the line where each match ends, with its offset."""
     lines = []
     for pattern in patterns.parts:

@@ -1,4 +1,4 @@
-"""Tasks of a run: eager start without a task, responses to questions, and a cancellation after a time."""
+"""Tasks of a run: responses to questions, and a cancellation after a time; and the eager start of a coroutine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Probe for a POSIX shell and its dialect, and the hooks of shell integration, typed into the shell that the probe found."""
+"""Probes for a POSIX shell and its dialect, and installs shell integration in the shell that was found."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ async def probe_shell(
         by_echo = f" {FUNCTION}_install 2>/dev/null;{by_echo}"
     stream = terminal.stream
     prompts = stream.prompts.count
-    dialect = _dialect(await output_of(terminal, profile, by_echo, writer), sum_text)
+    dialect = _dialect(await _output_of(terminal, profile, by_echo, writer), sum_text)
     has_marks = stream.prompts.count > prompts
     if dialect is None and has_marks:
         dialect = reinstall
     if dialect is None and terminal.prompt_certainty(profile) is not None:
-        dialect = _dialect(await output_of(terminal, profile, by_error, writer), error_text)
+        dialect = _dialect(await _output_of(terminal, profile, by_error, writer), error_text)
     if dialect is None:
         return ProbedShell(None, "no POSIX shell answered here")
     marker = Marker(nonce, dialect)
@@ -85,13 +85,13 @@ async def probe_shell(
     marks: list[PlacedMark] = []
     unsubscribe = stream.subscribe(PlacedMark, marks.append)
     try:
-        await output_of(terminal, profile, marker.line(":", stream.next_counter(nonce)), writer)
+        await _output_of(terminal, profile, marker.line(":", stream.next_counter(nonce)), writer)
     finally:
         unsubscribe()
     return ProbedShell(marker, defined=True) if marks else ProbedShell(AsciiMarker(nonce, dialect))
 
 
-async def output_of(terminal: TerminalState, profile: DeviceProfile, line: str, writer: Writer) -> list[str]:
+async def _output_of(terminal: TerminalState, profile: DeviceProfile, line: str, writer: Writer) -> list[str]:
     """Type a line and return the lines that are printed until the prompt is shown again."""
     stream = terminal.stream
     begin, line_feeds = stream.spool_end, stream.line_feeds
@@ -133,7 +133,7 @@ async def install_integration(
     if shell.marker is None or isinstance(shell.marker, AsciiMarker) or shell.marker.dialect == "fish":
         return False
     if shell.marker.dialect == "zsh":
-        await output_of(terminal, profile, _ZSH_IGNORE_SPACE, writer)
+        await _output_of(terminal, profile, _ZSH_IGNORE_SPACE, writer)
         text = shell.marker.as_word(_ZSH.format(nonce=nonce, hooks=zsh_hooks()))
         return await _type_and_wait(terminal, profile, f" emulate zsh -o noaliases -c {text}; {_ZSH_RESTORE}", writer)
     if await _bash_version(terminal, profile, writer) < _MIN_BASH:
@@ -145,7 +145,7 @@ async def install_integration(
 async def _bash_version(terminal: TerminalState, profile: DeviceProfile, writer: Writer) -> tuple[int, ...]:
     """Return the version; empty if the shell is not bash. The sum distinguishes the output from the echo."""
     left, right = random.randrange(10_000, 50_000), random.randrange(10_000, 50_000)
-    lines = await output_of(terminal, profile, f' {BEFORE_BUILTIN} echo "$(({left}+{right}))${{BASH_VERSION-}}"', writer)
+    lines = await _output_of(terminal, profile, f' {BEFORE_BUILTIN} echo "$(({left}+{right}))${{BASH_VERSION-}}"', writer)
     versions = (re.search(rf"{left + right}(\d+)\.(\d+)\.", line) for line in lines)
     return next((tuple(map(int, found.groups())) for found in versions if found), ())
 

@@ -377,7 +377,7 @@ class MarkerStrategy(ShellStrategy):
             self.defined = True
             run.output_began(placed.raw_end, placed.spool_end)
         elif mark.kind == "end" and mark.counter == self._counter:
-            refuse_run(self._terminal, run)
+            _refuse_run(self._terminal, run)
         elif mark.kind == "end" and mark.counter == self._counter + 1 and run.raw_begin is not None:
             if self._shell_is_back():
                 self._finish_at(run, placed)
@@ -438,7 +438,7 @@ class MarkerStrategy(ShellStrategy):
         return at_prompt and quiet_s >= SETTLE_S
 
 
-def refuse_run(terminal: TerminalState, run: Run) -> None:
+def _refuse_run(terminal: TerminalState, run: Run) -> None:
     """End a run whose end mark arrived in place of its begin mark: the shell could not evaluate the command."""
     error = PtyctlError(ErrorCode.UNSUPPORTED, _NOT_RUN, hint="remove one of these functions: unset -f eval")
     run.output_began_with_echo()
@@ -461,7 +461,7 @@ class _AsciiMarks:
             found = self._begin.search(self._stream.window)
             if found is None:
                 if self._refused.search(self._stream.window) is not None:
-                    refuse_run(terminal, run)
+                    _refuse_run(terminal, run)
                 return
             text = self._stream.read(found.start, found.end)
             position = self._stream.read_raw(self._raw, self._stream.raw_size).find(text)

@@ -38,7 +38,7 @@ class WritePosition:
     _SIZE = 24
 
     def __init__(self, path: Path, *, create: bool) -> None:
-        """Open the file. Without `create`, the numbers are in memory only if it does not exist.
+        """Open the file. If it does not exist and `create` is false, keep the numbers in memory only.
 
         Raises:
             OSError: it cannot be used. Without its numbers, recovery would reuse offsets.

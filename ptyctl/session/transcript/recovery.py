@@ -28,9 +28,9 @@ from .stored_blocks import (
     StoredBlocks,
     end_blocks,
     find_running_block,
+    index_blocks,
     read_blocks,
     read_event_log_position,
-    store_blocks,
 )
 
 _DIRECTORY_MODE = 0o700
@@ -101,7 +101,7 @@ def recover(
     try:
         for name in _LINE_FILES:
             cut_torn_line(folder / name)
-        blocks = store_blocks(read_blocks(folder))
+        blocks = index_blocks(read_blocks(folder))
         received, spool_size = _least_sizes(folder, meta, blocks, raw)
         raw.truncate(_find_end(raw, received))
         state = _replay(folder, raw, received, spool_size, still_running=still_running)

@@ -1,4 +1,7 @@
-"""The blocks of a session on disk: reads their rows, ends them after a crash, and writes their output files on request."""
+"""The blocks of a session on disk: reads their rows, ends them after a crash, and writes their output files on request.
+
+Also finds the block that still runs, and how far events.jsonl reports the blocks.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,7 @@ class StoredBlocks:
         return [block_id for block_id in self.blocks if block_id not in self._discarded]
 
 
-def store_blocks(rows: Iterable[Block]) -> StoredBlocks:
+def index_blocks(rows: Iterable[Block]) -> StoredBlocks:
     """Return the blocks of rows. 100,000 blocks take some seconds: call it in a thread."""
     stored = StoredBlocks()
     for block in rows:

@@ -16,7 +16,7 @@ from ptyctl.session.runs.run import Run, RunResult
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
 from ptyctl.session.transcript.append_file import json_line
-from ptyctl.session.transcript.stored_blocks import read_blocks, store_blocks
+from ptyctl.session.transcript.stored_blocks import index_blocks, read_blocks
 from tests.cost import assert_cost
 from tests.session.crash_simulation import restore, simulate_crash
 from tests.session.scripted_session import connect_session
@@ -94,7 +94,7 @@ async def test_list_of_long_commands_ends_early_and_its_cursor_continues(tmp_pat
         )
         for number in range(20)
     ]  # fmt: skip
-    stored = blocks.Blocks("s", folder, session.stream, store_blocks([*rows]), 1 << 30)
+    stored = blocks.Blocks("s", folder, session.stream, index_blocks([*rows]), 1 << 30)
     first, cursor = await stored.since(0, 1000)
     second, cursor = await stored.since(cursor, 1000)
     third, cursor = await stored.since(cursor, 1000)
@@ -132,4 +132,4 @@ def test_rows_of_many_commands_take_little_memory_while_they_are_read(tmp_path: 
             row = {**begun, "block_id": f"b{number}", "seq": number + 1}
             file.write(json_line(row) + json_line({**row, "status": "completed", "ts_end": 2, "raw_end": 5, "spool_end": 5}))
     size = (tmp_path / "blocks.jsonl").stat().st_size
-    assert_cost(lambda: store_blocks(read_blocks(tmp_path)), size, lines_per_byte=0.2, memory_per_byte=1.5)
+    assert_cost(lambda: index_blocks(read_blocks(tmp_path)), size, lines_per_byte=0.2, memory_per_byte=1.5)

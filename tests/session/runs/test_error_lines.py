@@ -44,14 +44,14 @@ async def device(tmp_path: Path) -> Session:
 def searches(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each search for errors was in the event loop's thread. The first of a run is that for its block, of few bytes."""
     in_loop: list[bool] = []
-    search, loop_thread = module._matches, threading.get_ident()
+    search, loop_thread = module._error_matches, threading.get_ident()
 
     def recorded(text: bytes, patterns: Any) -> list[tuple[int, str]]:
         in_loop.append(threading.get_ident() == loop_thread)
         return search(text, patterns)
 
-    monkeypatch.setattr(module, "_matches", recorded)
-    module._matches_at_once.cache_clear()
+    monkeypatch.setattr(module, "_error_matches", recorded)
+    module._error_matches_at_once.cache_clear()
     return in_loop
 
 
@@ -79,7 +79,7 @@ async def test_any_pattern_ends(device: Session, pattern: str) -> None:
 
 
 async def test_errors_in_pieces_are_those_of_the_whole_output(device: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_PIECE_CHARACTERS", 100)
+    monkeypatch.setattr(module, "_SEARCH_PIECE_CHARACTERS", 100)
     monkeypatch.setattr("ptyctl.session.runs.run_output._PLAIN_BYTES", 70)
     chance, begin = random.Random(1), device.stream.raw_size
     lines = [f"% Bad {number}" if chance.random() < 0.1 else "fine" * chance.randrange(1, 30) for number in range(300)]

@@ -22,7 +22,7 @@ from ptyctl.session.io.time_slice import SLICE_S
 from ptyctl.session.runs.blocks import Blocks
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
-from ptyctl.session.transcript.stored_blocks import EventLogPosition, store_blocks
+from ptyctl.session.transcript.stored_blocks import EventLogPosition, index_blocks
 from tests.session.conftest import Connect
 
 COUNT = 40_000
@@ -86,7 +86,7 @@ def use_blocks(
     session.blocks.close()
     folder = folder / "blocks-only"
     folder.mkdir()
-    session.blocks = Blocks("s", folder, session.stream, store_blocks([*map(row, range(COUNT))]), 1 << 30)
+    session.blocks = Blocks("s", folder, session.stream, index_blocks([*map(row, range(COUNT))]), 1 << 30)
 
 
 async def test_search_of_one_session_parses_few_blocks_in_one_iteration(

@@ -15,7 +15,7 @@ from ptyctl.core.normaliser import Normaliser
 from ptyctl.session.transcript.append_file import json_line
 from ptyctl.session.transcript.block_marks import BlockMarksReader
 from ptyctl.session.transcript.raw_log import RawLog
-from ptyctl.session.transcript.stored_blocks import end_blocks, find_running_block, store_blocks
+from ptyctl.session.transcript.stored_blocks import end_blocks, find_running_block, index_blocks
 
 NONCE = "00112233aabbccdd"
 PIECES = [b"\r", b"\n", b"\r\n", b"text", "é".encode(), b"\x1b[K", b"\x1b[?2004h", b"\x1b]0;title\x07", b"\b", b" "]
@@ -52,7 +52,7 @@ def test_command_runs_on_although_rows_of_a_declined_one_follow(tmp_path: Path) 
     log = RawLog(tmp_path / "output.raw", 1 << 20)
     rows = [running, declined, ended]
     marks = BlockMarksReader(log, (NONCE,))
-    unfinished = list(store_blocks(rows).unfinished.values())
+    unfinished = list(index_blocks(rows).unfinished.values())
     found = find_running_block(unfinished, marks)
     assert found is not None
     assert found.block is running
