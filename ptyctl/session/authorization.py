@@ -74,7 +74,7 @@ class Authorization:
         post_notice: Callable[[str], None],
         on_refused: Callable[[Writer, str, PtyctlError, str | None, str], None] = lambda *refused: None,
     ) -> None:
-        """Create it.
+        """Create the authorization of one session.
 
         Args:
             binding: returns what an approval depends on: the incarnation, and the fencing token of the lock.
@@ -202,7 +202,7 @@ class Authorization:
         is_known = is_quoted or not (keys.search(text) or (is_quoted is False and self._recalls(text, places)))
         if not is_known or self._terminal.rewrites_input():
             verdict = stricter(verdict, self._judgement(places, writer).unreadable(places[0]))
-        approval = self._enforcement.decide(verdict, text, places, writer, block_id)
+        approval = self._enforcement.apply(verdict, text, places, writer, block_id)
         if approval is None:
             self._synchronisation.note_command(text)
         return approval
@@ -234,8 +234,8 @@ class Authorization:
         if verdict.decision is Decision.ASK and not self._enforcement.keys_allowed(places, writer):
             error = not_approvable(verdict, text, hint, sensitive=writer.sensitive)
             writer.review.record(verdict)
-            raise self._enforcement.refused(error, text, writer, is_secret=writer.sensitive)
-        self._enforcement.decide(verdict, text, places, writer)
+            raise self._enforcement.report_refusal(error, text, writer, is_secret=writer.sensitive)
+        self._enforcement.apply(verdict, text, places, writer)
 
     def confirm(self, approval: Approval, writer: Writer) -> str:
         """Redeem an approval, and return the text to type.
@@ -250,7 +250,7 @@ class Authorization:
             if not held.keys and (not self._unfinished.empty or self._places.shows_text_after_prompt()):
                 approval.set_stale("text was typed into the line meanwhile")
             self._note_line_for(places, is_single="\n" not in approval.text)
-            if held.binding != self._enforcement.bound(held.text, places):
+            if held.binding != self._enforcement.state_hash(held.text, places):
                 why = "the connection, the prompt, the folder, the program or the lock has changed since it was asked for"
                 approval.set_stale(why)
             elif (why_not := self._no_longer_approvable(approval, places, writer)) is not None:
@@ -439,7 +439,7 @@ class Authorization:
         if self._policy is None:
             return True
         if len(data) > MAX_JUDGED_AT_ONCE:  # so no password either
-            raise Refusal(self._enforcement.refused(too_long_at_once(MAX_JUDGED_AT_ONCE), "", writer), b"")
+            raise Refusal(self._enforcement.report_refusal(too_long_at_once(MAX_JUDGED_AT_ONCE), "", writer), b"")
         model = self._line.copy()  # a write that has begun keeps its own
         model.set_for_editor(self._may_reach_editor(data))
         pieces = list(model.feed(data))
@@ -734,7 +734,7 @@ class Authorization:
         return await judge_outside_loop(partial(self._judgement(places, writer).verdict, text, places), len(text))
 
     def _rewrites_input(self) -> bool:
-        """Return whether a policy is in force, and the far end gets other text than is typed."""
+        """Return whether a policy is in force, and the far end receives text that differs from what was typed."""
         return self._policy is not None and self._terminal.rewrites_input()
 
     def _recalls(self, text: str, places: Sequence[Place]) -> bool:

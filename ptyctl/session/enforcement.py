@@ -48,7 +48,7 @@ class Enforcement:
         post_notice: Callable[[str], None],
         on_refused: Callable[[Writer, str, PtyctlError, str | None, str], None],
     ) -> None:
-        """Create it.
+        """Create the enforcement of one session.
 
         Args:
             line: the model of the typed keys.
@@ -72,7 +72,7 @@ class Enforcement:
         """Set the policy whose verdicts are enforced, and where approvals are asked for."""
         self._policy, self._approvals = policy, approvals
 
-    def decide(
+    def apply(
         self,
         verdict: Verdict,
         text: str,
@@ -96,13 +96,13 @@ class Enforcement:
             shown = f" for {text[:200].splitlines()[0][:60]!r}" if text and not is_secret else ""
             self._post_notice(f"policy warning{shown}: {verdict.reason}")
         if verdict.decision is Decision.DENY:
-            raise self.refused(denied(verdict, sensitive=is_secret), text, writer, block_id, is_secret=is_secret)
+            raise self.report_refusal(denied(verdict, sensitive=is_secret), text, writer, block_id, is_secret=is_secret)
         if verdict.decision is not Decision.ASK or self.keys_allowed(places, writer):
             return None
         if not _is_text(text):
-            raise self.refused(self._unreadable(verdict), text, writer, block_id, is_secret=is_secret)
+            raise self.report_refusal(self._unreadable(verdict), text, writer, block_id, is_secret=is_secret)
         if is_secret:
-            raise self.refused(secret_needs_approval(verdict), text, writer, block_id, is_secret=True)
+            raise self.report_refusal(secret_needs_approval(verdict), text, writer, block_id, is_secret=True)
         held = HeldText(
             session_id=self._subject.session_id,
             device=self._subject.device,
@@ -113,7 +113,7 @@ class Enforcement:
             canonical=verdict.canonical,
             rules=verdict.rules,
             reason=verdict.reason,
-            binding=self.bound(text, places),
+            binding=self.state_hash(text, places),
             screen=self._last_rows(),
             block_id=block_id,
             keys=keys,
@@ -140,14 +140,14 @@ class Enforcement:
         try:
             if verdict.decision is Decision.ASK and not (readable or self.keys_allowed(places, writer)):
                 writer.review.record(verdict)
-                raise self.refused(self._unreadable(verdict), text, writer, is_secret=self._is_secret(writer))
-            approval = self.decide(verdict, text, places, writer, keys=keys)
+                raise self.report_refusal(self._unreadable(verdict), text, writer, is_secret=self._is_secret(writer))
+            approval = self.apply(verdict, text, places, writer, keys=keys)
         except PtyctlError as error:
             raise Refusal(error, self._erasing_keys(places)) from None
         if approval is not None:
             raise Refusal(approval.pending_error(), self._erasing_keys(places))
 
-    def refused(
+    def report_refusal(
         self, error: PtyctlError, text: str, writer: Writer, block_id: str | None = None, *, is_secret: bool = False
     ) -> PtyctlError:
         """Report a text that is denied; return the error."""
@@ -163,7 +163,7 @@ class Enforcement:
             return False
         return places[0].where == "program" or (self._far_end.is_device() and not self._places.shown_prompt()[1])
 
-    def bound(self, text: str, places: Sequence[Place]) -> str:
+    def state_hash(self, text: str, places: Sequence[Place]) -> str:
         """Return the hash of the state that an approval is bound to."""
         parts = [text, self._subject.session_id, self._binding(), self._surroundings(), *map(str, places)]
         if places[0].where == "program":

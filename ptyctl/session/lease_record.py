@@ -13,11 +13,11 @@ from .clients import user
 from .clock import BOOT_ID, epoch_ms, stored_deadline
 
 #: Number of lost leases in meta.json, which is written often.
-MAX_STORED = 32
+_MAX_STORED_LOSSES = 32
 
 
 def encode_leases(leases: Leases, lease: Lease | None) -> dict[str, Any]:
-    """Return the fields that `restore_leases` needs in addition to those of a list of sessions.
+    """Return the fields that `restore_leases` needs in addition to the lock fields of a session list.
 
     `lease`: the lease in force, or the one that is granted once it is stored.
     """
@@ -39,21 +39,21 @@ def restore_leases(leases: Leases, meta: Mapping[str, Any]) -> None:
 
 
 def _encode_losses(losses: Sequence[LeaseEnd]) -> list[dict[str, Any]]:
-    """Return the rows of the last `MAX_STORED` losses. Times are epoch milliseconds."""
-    return [_encode(end, end.of) for end in losses[-MAX_STORED:] if end.of is not None]
+    """Return the rows of the last `_MAX_STORED_LOSSES` losses. Times are epoch milliseconds."""
+    return [_encode_loss(end, end.of) for end in losses[-_MAX_STORED_LOSSES:] if end.of is not None]
 
 
 def _decode_losses(rows: object) -> list[LeaseEnd]:
     """Return the losses of an earlier process on this loop's clock. A damaged row is left out."""
-    return [end for row in rows if (end := _decode(row)) is not None] if isinstance(rows, list) else []
+    return [end for row in rows if (end := _decode_loss(row)) is not None] if isinstance(rows, list) else []
 
 
-def _encode(end: LeaseEnd, of: Owner) -> dict[str, Any]:
+def _encode_loss(end: LeaseEnd, of: Owner) -> dict[str, Any]:
     by = {"by": end.by.task_id, "by_principal": end.by.principal} if end.by is not None else {}
     return {"principal": of.principal, "task_id": of.task_id, "reason": end.reason, "at": epoch_ms(end.at), **by}
 
 
-def _decode(row: Any) -> LeaseEnd | None:
+def _decode_loss(row: Any) -> LeaseEnd | None:
     try:
         at = asyncio.get_running_loop().time() + row["at"] / 1000 - time.time()
         of, by = Owner(str(row["principal"]), str(row["task_id"])), None

@@ -46,7 +46,7 @@ class LineSynchronisation:
         return self._stream.line_follows and self._far_end.has_marks()
 
     def synchronise(self) -> None:
-        """Forget what was typed before if a prompt was verified or is shown since, or the terminal was replaced."""
+        """Forget what was typed before if a prompt has been verified or shown since, or the terminal was replaced."""
         is_device = self._far_end.is_device()
         self._line.set_keys(DEVICE_KEYS if is_device else SHELL_KEYS)
         if self._may_verify_prompt and self._at_prompt_of_entered_line():

@@ -1,4 +1,7 @@
-"""The log of input to the far end (input.jsonl), with time and writer."""
+"""The log of input to the far end (input.jsonl), with time and writer.
+
+Its last rows have the state from which the next server restores the unfinished line.
+"""
 
 from __future__ import annotations
 

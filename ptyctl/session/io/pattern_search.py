@@ -46,7 +46,7 @@ def line_steps(size: int, lines: int) -> int:
 async def search_with(
     turn: Turn, pattern: Any, size: int, search: Callable[[Any], Result], deadline: float = 0.0, *, more_steps: int = 0
 ) -> Result:
-    """Return `search(pattern)`, which searches `size` bytes. It must not use objects that the event loop changes.
+    """Return `search(pattern)`, which searches `size` bytes. `search` must not use objects that the event loop changes.
 
     `more_steps` are those that it takes whatever the pattern, of about 10 ns each, for example for each line.
 

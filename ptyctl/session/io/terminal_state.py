@@ -254,7 +254,7 @@ class TerminalState:
         return channel is not None and channel.canonical is True
 
     def rewrites_input(self) -> bool:
-        """Return whether the program in the foreground gets other text than is typed (`stty iuclc`).
+        """Return whether the program in the foreground receives text that differs from what was typed (`stty iuclc`).
 
         False without a channel.
         """
