@@ -10,7 +10,7 @@ from pathlib import PurePath
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.trace import current_trace_id
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 
 def internal_error(call: str, error: Exception) -> PtyctlError:
@@ -23,7 +23,7 @@ def internal_error(call: str, error: Exception) -> PtyctlError:
         f"{PurePath(frame.filename).name}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)
     ]
     name = type(error).__qualname__
-    _log.error("call failed", extra={"call": call, "trace_id": trace_id, "error": name, "frames": frames})
+    _LOG.error("call failed", extra={"call": call, "trace_id": trace_id, "error": name, "frames": frames})
     return PtyctlError(
         ErrorCode.INTERNAL,
         f"internal error in ptyctl ({name}); the server's log has the trace id {trace_id}",

@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 from .errors import ChannelError, ReceiverFailed
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 
 class Receiver(ABC):
@@ -72,7 +72,7 @@ def _log_failure(event: str, error: Exception) -> None:
     frames = [
         f"{PurePath(frame.filename).name}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)
     ]
-    _log.error(event, extra={"error": type(error).__qualname__, "frames": frames})
+    _LOG.error(event, extra={"error": type(error).__qualname__, "frames": frames})
 
 
 class QueueReceiver(Receiver):

@@ -15,7 +15,7 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from .audit_files import AuditFiles
 from .chain import encode
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 #: Size of the rows that may wait for a disk that does not take them; with more, new ones are lost, and counted.
 MAX_WAITING_BYTES = 16 * 1024 * 1024
@@ -101,7 +101,7 @@ class AuditLog:
         if self._thread is not None:
             self._thread.join(_CLOSE_S)
         if self._waiting:
-            _log.error("rows of the audit log were not written", extra={"rows": len(self._waiting), "why": self.failure})
+            _LOG.error("rows of the audit log were not written", extra={"rows": len(self._waiting), "why": self.failure})
 
     def _start_thread(self) -> None:
         """Start the thread with the first row; if the system starts no more threads, the next row tries again."""

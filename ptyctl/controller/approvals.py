@@ -27,7 +27,7 @@ from ptyctl.session.clients import current_principal
 from ptyctl.session.transcript.append_file import AppendFile, json_line
 from ptyctl.session.transcript.jsonl import cut_torn_line, read_rows
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 #: The file is compacted when it has this size, and again at twice its size after the last compaction.
 MAX_FILE_BYTES = 16 * 1024 * 1024
@@ -79,14 +79,14 @@ class ApprovalCalls:
         try:
             rows = await asyncio.to_thread(file.load)
         except OSError as error:
-            _log.error("approvals cannot be stored", extra={"file": error.filename, "why": error.strerror})
+            _LOG.error("approvals cannot be stored", extra={"file": error.filename, "why": error.strerror})
             return
         self._file = file
         for row in rows[-MAX_ENDED:]:
             try:
                 _restore(self._approvals, ApprovalEntry.model_validate(row))
             except ValueError:
-                _log.warning("a row of approvals.jsonl is damaged")
+                _LOG.warning("a row of approvals.jsonl is damaged")
         self._rewrite()
 
     async def aclose(self) -> None:
@@ -218,7 +218,7 @@ class ApprovalCalls:
         try:
             self._follow(changed)
         except Exception:  # noqa: BLE001 - a bug: what is held must end all the same
-            _log.exception("a change of an approval request was not stored")
+            _LOG.exception("a change of an approval request was not stored")
 
     def _follow(self, changed: ApprovalChanged) -> None:
         approval, held = changed.approval, changed.approval.held
@@ -291,7 +291,7 @@ class ApprovalFile:
             self._file = AppendFile(self._path)
             self._max_bytes = max(MAX_FILE_BYTES, 2 * self._file.size)
         except OSError as error:
-            _log.error("approvals cannot be stored", extra={"file": str(self._path), "why": error.strerror})
+            _LOG.error("approvals cannot be stored", extra={"file": str(self._path), "why": error.strerror})
 
     def close(self) -> None:
         """Close the file."""
@@ -361,7 +361,7 @@ class Notifier:
     def _report(self, problem: str | None) -> None:
         self.problem = None if problem is None else f"{self._command[0]}: {problem}"
         if problem is not None:
-            _log.error("the notify command failed", extra={"command": self._command[0], "why": problem})
+            _LOG.error("the notify command failed", extra={"command": self._command[0], "why": problem})
 
 
 def _encodable(text: str) -> str:

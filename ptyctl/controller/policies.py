@@ -30,7 +30,7 @@ from ptyctl.version import __version__
 
 from .settings import Settings
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 #: Name of the policy file next to the configuration.
 POLICY_FILE = "policy.toml"
@@ -164,7 +164,7 @@ class PolicyStore:
                 try:
                     await asyncio.to_thread(self.refresh)
                 except Exception:  # noqa: BLE001 - a bug: the old policy stays, and later edits must be noticed
-                    _log.exception("the policy could not be loaded")
+                    _LOG.exception("the policy could not be loaded")
 
     def run_examples(self, name: str | None = None) -> tuple[str, int, list[PtyctlError]]:
         """Check the examples of a preset or file; by default those of the policy that the settings name.
@@ -232,7 +232,7 @@ class PolicyStore:
         if self._record is None:
             return
         if self.problem is not None:
-            _log.error("the policy could not be loaded", extra={"why": self.problem, "result": self._in_force()})
+            _LOG.error("the policy could not be loaded", extra={"why": self.problem, "result": self._in_force()})
         files = {file: _digest(text) for file, text in texts.items()}
         result = "loaded" if self.problem is None else "failed"
         self._record("policy", policy=name, result=result, why=self.problem, files=files, version=__version__, principal=by)

@@ -22,7 +22,7 @@ from ptyctl.session.approvals import TIMEOUT_S
 from ptyctl.session.spec import Limits
 
 _DEFAULT_LIMITS = Limits()
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 
 def _default_devices_file() -> Path:
@@ -223,7 +223,7 @@ def load_settings() -> Settings:
     """
     file = _config_file()
     if file is not None and not file.exists():  # counts as empty: the user may create it later
-        _log.warning("PTYCTL_CONFIG names %s, which does not exist: the defaults apply", file)
+        _LOG.warning("PTYCTL_CONFIG names %s, which does not exist: the defaults apply", file)
     elif file is not None and not file.is_file():
         raise invalid(f"PTYCTL_CONFIG names {file}, which is not a file", hint="name a file, or unset PTYCTL_CONFIG")
     try:

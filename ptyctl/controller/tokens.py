@@ -23,7 +23,7 @@ from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.files import replace_file
 from ptyctl.session.clients import user
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 #: Name of the token that the server's environment or a file of the user provides.
 DEFAULT = "default"
@@ -205,7 +205,7 @@ class Tokens:
             self._version, self._named = (), ()
             if str(error) != self._fault:
                 self._fault = str(error)
-                _log.error("named tokens are rejected", extra={"why": self._fault})
+                _LOG.error("named tokens are rejected", extra={"why": self._fault})
 
 
 def make_token() -> str:

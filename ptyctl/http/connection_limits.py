@@ -20,7 +20,7 @@ from websockets.frames import Frame
 from ptyctl.core.limits import LIMITS, Limit
 from transports.process import share_of_descriptors
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 #: How long a client may take to send the header of a request (seconds). Idle connections are closed after 5 s (uvicorn).
 HEADER_TIMEOUT_S = 10.0
@@ -57,7 +57,7 @@ class ConnectionLimits:
         self._open.add(connection)
         self._waiting[connection] = None
         if len(self._open) > self._maximum:
-            _log.warning("too many HTTP connections", extra={"limit": self._maximum})
+            _LOG.warning("too many HTTP connections", extra={"limit": self._maximum})
             oldest = next(waiting for waiting in self._waiting if not waiting.is_admitted_request())
             self.remove(oldest)
             oldest.abort()

@@ -14,7 +14,7 @@ from typing import IO, Any
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.session.io.errors import OPEN_FILE_LIMITS
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 #: Number of descriptors in reserve.
 RESERVED = 8
@@ -66,7 +66,7 @@ class Listener(socket.socket):
             self._reserve.pop().close()
 
     def _refuse(self) -> None:
-        _log.warning("a connection was refused at the limit of open files")
+        _LOG.warning("a connection was refused at the limit of open files")
         self._reserve.popleft().close()
         try:
             client, _ = super().accept()

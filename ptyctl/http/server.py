@@ -29,7 +29,7 @@ _DATE_S = 1.0
 #: Interval at which a shutdown checks for open connections and requests (seconds): uvicorn has no event for their end.
 _POLL_S = 0.01
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 
 def with_mcp(mcp: ASGIApp, other: ASGIApp) -> ASGIApp:
@@ -132,7 +132,7 @@ class _Uvicorn(uvicorn.Server):
                 for server in self.servers:
                     await server.wait_closed()
         except TimeoutError:
-            _log.error("%d requests are cancelled: they have not ended before the timeout", len(state.tasks))
+            _LOG.error("%d requests are cancelled: they have not ended before the timeout", len(state.tasks))
             for task in state.tasks:
                 task.cancel()
 

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from transports.errors import ChannelBroken, ChannelError
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 OPEN_FILE_LIMITS = (errno.EMFILE, errno.ENFILE)
 #: Errors of a connection. Only file systems of other machines have some of them, too.
 _CONNECTION_ERRORS = frozenset(
@@ -28,7 +28,7 @@ R = TypeVar("R")
 def from_os_error(error: OSError) -> PtyctlError:
     """Log an operating-system error that a call has not handled, and return the error for its caller."""
     why = _why(error)
-    _log.warning("a call failed", extra={"why": why, "file": error.filename})
+    _LOG.warning("a call failed", extra={"why": why, "file": error.filename})
     if error.errno in OPEN_FILE_LIMITS:
         return PtyctlError(
             ErrorCode.LIMIT_EXCEEDED, f"the server cannot open another file: {why}", hint=NextStep.CLOSE_SESSIONS
@@ -41,7 +41,7 @@ def from_os_error(error: OSError) -> PtyctlError:
 def log_background_error(error: OSError, work: str) -> None:
     """Log an error that ended background work, unless it is the limit of open files: the next attempt may succeed."""
     if error.errno not in OPEN_FILE_LIMITS:
-        _log.warning("background work failed", extra={"work": work, "why": _why(error), "file": error.filename})
+        _LOG.warning("background work failed", extra={"work": work, "why": _why(error), "file": error.filename})
 
 
 def _why(error: OSError) -> str:

@@ -16,7 +16,7 @@ from ptyctl.terminal.runtime_mode import BridgeSettings
 from .base import ConnectInput
 from .rpc_adapter import RpcAdapter, RuntimeStreams, exchange
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 #: The next step after each failure, by the reason of the handshake or connection.
 _NEXT_ACTIONS = {
@@ -106,4 +106,4 @@ class ContainerBridgeAdapter(RpcAdapter):
     def _trace(self, step: str, what: ConnectInput, candidate: str, result: str) -> None:
         """Log a step if the variable asks for it. Neither the token nor the content of requests is logged."""
         if self._settings.trace:
-            _log.warning("bridge", extra={"step": step, "trace_id": what.trace_id, "candidate": candidate, "result": result})
+            _LOG.warning("bridge", extra={"step": step, "trace_id": what.trace_id, "candidate": candidate, "result": result})
