@@ -50,6 +50,7 @@ from ptyctl.session.spec import Spec
 
 from .approvals import ApprovalCalls
 from .call_memory import DurableCallMemory, was_refused
+from .console_reconnector import ConsoleReconnector
 from .conversations import Conversations
 from .destinations import ChannelFactory, Destinations, Sees, hides_route
 from .devices import DevicePlacement, Devices
@@ -60,7 +61,7 @@ from .registry import SessionRegistry
 from .retention import remove_old_sessions
 from .search import BlockSearches
 from .session_actions import SessionActions, configure
-from .session_factory import ConsoleOwnership, ConsoleReconnector, SessionFactory
+from .session_factory import ConsoleOwnership, SessionFactory
 from .settings import Settings, load_settings
 
 #: Limits that a client's counters have.

@@ -14,7 +14,7 @@ from ptyctl import LocalController
 from ptyctl.api import ErrorCode, ExecReply, PtyctlError
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.session import SessionEntry
-from ptyctl.controller import session_factory
+from ptyctl.controller import console_reconnector
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.publisher import Publisher
 from ptyctl.session.session import Session
@@ -29,7 +29,7 @@ PATIENCE_S = PATIENCE_MS / 1000
 
 @pytest.fixture
 def short_first_delay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_factory, "FIRST_DELAY_S", 0.1)
+    monkeypatch.setattr(console_reconnector, "FIRST_DELAY_S", 0.1)
 
 
 async def only_entry(controller: LocalController) -> SessionEntry:
@@ -113,7 +113,7 @@ async def test_calls_while_reconnecting_report_retry_delay(controller: LocalCont
 async def test_open_while_reconnecting_tries_immediately(
     controller: LocalController, inventory: SwitchInventory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_factory, "FIRST_DELAY_S", 3600.0)
+    monkeypatch.setattr(console_reconnector, "FIRST_DELAY_S", 3600.0)
     one = await open_console(controller)
     inventory.relay.reset()
     await wait_for_state(controller, one.session_id, "reconnecting")
@@ -190,7 +190,7 @@ async def test_internal_error_leaves_console_lost(
     controller: LocalController, fail_output: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A device that shows the same bytes again would cause the same error."""
-    monkeypatch.setattr(session_factory, "FIRST_DELAY_S", 0.01)
+    monkeypatch.setattr(console_reconnector, "FIRST_DELAY_S", 0.01)
     one = await open_console(controller)
     fail_output()
     with refused(ErrorCode.REMOTE_CLOSED, "internal error"):
@@ -205,7 +205,7 @@ async def test_internal_error_leaves_console_lost(
 async def test_internal_error_during_reconnect_stops_retries(
     controller: LocalController, inventory: SwitchInventory, fail_output: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_factory, "FIRST_DELAY_S", 0.01)
+    monkeypatch.setattr(console_reconnector, "FIRST_DELAY_S", 0.01)
     one = await open_console(controller)
     fail_output()
     inventory.relay.reset()
@@ -216,7 +216,7 @@ async def test_console_lost_repeatedly_reconnects_each_time(
     inventory: SwitchInventory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Includes losses during the login."""
-    monkeypatch.setattr(session_factory, "FIRST_DELAY_S", 0.01)
+    monkeypatch.setattr(console_reconnector, "FIRST_DELAY_S", 0.01)
     async with LocalController(inventory.settings()) as controller:
         one = await open_console(controller)
         found = await controller._registry.find(one.session_id)
@@ -229,7 +229,7 @@ async def test_console_lost_repeatedly_reconnects_each_time(
 
 
 async def test_close_during_reconnect_login_closes_session(inventory: SwitchInventory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_factory, "FIRST_DELAY_S", 0.01)
+    monkeypatch.setattr(console_reconnector, "FIRST_DELAY_S", 0.01)
     async with LocalController(inventory.settings()) as controller:
         one = await open_console(controller)
         inventory.relay.reset()
@@ -313,7 +313,7 @@ async def test_restarted_server_does_not_repeat_refused_login(
     inventory: SwitchInventory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One more login of each restart could lock the account."""
-    monkeypatch.setattr(session_factory, "FIRST_DELAY_S", 0.01)
+    monkeypatch.setattr(console_reconnector, "FIRST_DELAY_S", 0.01)
     first = LocalController(inventory.settings())
     one = await open_console(first)
     await refuse_credentials(first, inventory, one)
@@ -356,7 +356,7 @@ async def test_restarted_server_leaves_console_with_internal_error_lost(
 async def test_open_that_is_refused_ends_automatic_attempts(
     controller: LocalController, inventory: SwitchInventory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_factory, "FIRST_DELAY_S", 3600.0)
+    monkeypatch.setattr(console_reconnector, "FIRST_DELAY_S", 3600.0)
     one = await open_console(controller)
     inventory.write_secret("password", "not-the-one")
     inventory.relay.reset()
@@ -371,7 +371,7 @@ async def test_open_that_is_refused_ends_automatic_attempts(
 async def test_open_of_given_up_console_that_is_not_reached_keeps_it_given_up(
     controller: LocalController, inventory: SwitchInventory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_factory, "FIRST_DELAY_S", 0.01)
+    monkeypatch.setattr(console_reconnector, "FIRST_DELAY_S", 0.01)
     one = await open_console(controller)
     await refuse_credentials(controller, inventory, one)
     inventory.write_devices(telnet=1)
@@ -383,6 +383,6 @@ async def test_open_of_given_up_console_that_is_not_reached_keeps_it_given_up(
 
 async def test_end_of_time_limit_and_other_owner_are_no_reason_for_next_server() -> None:
     """Only what another login would meet again is stored."""
-    errors = {code: session_factory._is_permanent(PtyctlError(code, "")) for code in ErrorCode}
+    errors = {code: console_reconnector._is_permanent(PtyctlError(code, "")) for code in ErrorCode}
     assert [code for code in (ErrorCode.AUTH_FAILED, ErrorCode.HOSTKEY_MISMATCH, ErrorCode.NOT_FOUND) if not errors[code]] == []
     assert [code for code in (ErrorCode.SESSION_MOVED, ErrorCode.CLAIM_LOST, ErrorCode.CONNECT_FAILED) if errors[code]] == []
