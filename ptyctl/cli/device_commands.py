@@ -14,7 +14,7 @@ from .options import AsJson
 from .output import print_json, print_table, replace_controls
 
 if TYPE_CHECKING:
-    from ptyctl.controller.devices import Check
+    from ptyctl.controller.devices import CheckResult
     from ptyctl.inventory import InventoryDevice
     from ptyctl.platforms import Platforms
 
@@ -45,7 +45,7 @@ def doctor(
     settings = load_settings()
     notify_problem = _notify_problem() if settings.approvals.notify_command else None
 
-    async def examine() -> list[Check]:
+    async def examine() -> list[CheckResult]:
         checks = []
         async for check in Doctor(settings, device, notify_problem).checks():
             checks.append(check)
@@ -89,7 +89,7 @@ def _notify_problem() -> str | None:
     return problem
 
 
-def _check_text(check: Check) -> str:
+def _check_text(check: CheckResult) -> str:
     return format_message(check.result, check.hint)
 
 

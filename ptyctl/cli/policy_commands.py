@@ -126,7 +126,7 @@ def show(as_json: AsJson = False) -> None:
 
 @app.command()
 def reload() -> None:
-    """Load the daemon's policy again. If that fails, the policy that was in force stays."""
+    """Load the daemon's policy again. If that fails, the policy that was in force remains in force."""
     if control.find_daemon(RuntimeDir()) is None:
         print_message("no daemon is running, and it loads the policy when it starts; check the files with: ptyctl policy test")
         raise typer.Exit(EXIT_NOT_FOUND)
@@ -139,15 +139,15 @@ def _answer(request: PolicyRequest) -> tuple[PolicyReply, str]:
     runtime_dir = RuntimeDir()
     if runtime_dir.is_system or control.find_daemon(runtime_dir) is not None:
         return call_daemon(lambda controller: controller.policy(request)), "the daemon's"
-    from ptyctl.controller.policy_checks import PolicyQueries
+    from ptyctl.controller.policy_checks import PolicyChecks
     from ptyctl.controller.settings import load_settings
     from ptyctl.inventory import Inventory
     from ptyctl.platforms import Platforms
     from ptyctl.session.clients import user
 
     settings = load_settings()
-    queries = PolicyQueries(_store(), Inventory(settings.devices_file), Platforms(settings.platforms_dir))
-    return asyncio.run(queries.answer(request, user())), "read now: no daemon is running"
+    checks = PolicyChecks(_store(), Inventory(settings.devices_file), Platforms(settings.platforms_dir))
+    return asyncio.run(checks.answer(request, user())), "read now: no daemon is running"
 
 
 def _store() -> PolicyStore:

@@ -41,7 +41,7 @@ _VARIABLES = (
 )  # fmt: skip
 
 #: Whether an approval request exists for the caller.
-Sees = Callable[[HeldText], bool]
+ApprovalVisibility = Callable[[HeldText], bool]
 
 
 class ApprovalCalls:
@@ -96,7 +96,7 @@ class ApprovalCalls:
         if self._file is not None:
             self._file.close()
 
-    async def answer(self, request: ApprovalsRequest, sees: Sees) -> ApprovalsReply:
+    async def answer(self, request: ApprovalsRequest, sees: ApprovalVisibility) -> ApprovalsReply:
         """Perform a request on the approval requests that the caller sees.
 
         Raises:
@@ -127,7 +127,7 @@ class ApprovalCalls:
         entry = self._entry(approval, screen=request.action == "get")
         return ApprovalsReply(approval=entry, answerable=self._approvals.answerable)
 
-    def _list(self, request: ApprovalsRequest, sees: Sees) -> ApprovalsReply:
+    def _list(self, request: ApprovalsRequest, sees: ApprovalVisibility) -> ApprovalsReply:
         chosen = (
             approval
             for approval in self._approvals.all()
@@ -137,7 +137,7 @@ class ApprovalCalls:
         )
         return self._reply(chosen, request.limit)
 
-    async def _watch(self, request: ApprovalsRequest, sees: Sees) -> ApprovalsReply:
+    async def _watch(self, request: ApprovalsRequest, sees: ApprovalVisibility) -> ApprovalsReply:
         """Return the changes after the cursor; wait for a change that the caller may see."""
         run, _, number = (request.since or "").partition("-")
         revision = int(number) if run == self._run and number.isdecimal() else None
@@ -148,7 +148,7 @@ class ApprovalCalls:
             with self._approvals.watching():
                 return await self._changes(revision, deadline, sees)
 
-    async def _changes(self, revision: int | None, deadline: float, sees: Sees) -> ApprovalsReply:
+    async def _changes(self, revision: int | None, deadline: float, sees: ApprovalVisibility) -> ApprovalsReply:
         while True:
             current = self._approvals.revision
             changed = [

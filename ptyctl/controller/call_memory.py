@@ -231,7 +231,7 @@ class DurableCallMemory(CallMemory):
             now, loop_now = time.time(), asyncio.get_running_loop().time()
             for call in calls:
                 ended_at = loop_now - max(now - call.at, 0.0)
-                self._calls[call.key] = _Call(_ended(call.outcome), ended_at=ended_at, is_durable=True)
+                self._calls[call.key] = _Call(_ended_future(call.outcome), ended_at=ended_at, is_durable=True)
                 self._set_row(call.key, call.row, call.at, has_answer=True)
             self._limit_bytes()
             if journal.size != self._bytes:
@@ -269,7 +269,7 @@ class DurableCallMemory(CallMemory):
             try:
                 await self._restored(self._path)
             except OSError as error:
-                raise _unrecorded(error) from None
+                raise _unrecorded_error(error) from None
 
         async def record() -> Reply:
             return await self._record(key, call, refused)
@@ -291,7 +291,7 @@ class DurableCallMemory(CallMemory):
             await self._write(key, {}, sync=True)
         except OSError as error:
             self._forget(key)
-            raise _unrecorded(error) from None
+            raise _unrecorded_error(error) from None
         outcome: dict[str, Any] = {}
         try:
             reply = await call()
@@ -372,117 +372,6 @@ class DurableCallMemory(CallMemory):
                 call.drop_answer()
 
 
-@dataclass(frozen=True, slots=True)
-class _StoredCall:
-    """A call of an earlier process, the time of its last row, and the row."""
-
-    key: CallKey
-    at: float
-    row: bytes
-    outcome: Reply | PtyctlError
-
-
-def _read_calls(journal: CallJournal, keep_s: float, max_calls: int) -> list[_StoredCall]:
-    """Open the file, and return its last calls that are not too old, the oldest one first. Blocks. Raises OSError."""
-    oldest = time.time() - keep_s
-    rows = [row for row in journal.open() if row["at"] >= oldest]
-    return [_StoredCall(_key(row), row["at"], json_lines.encode(row), _outcome(row)) for row in rows[-max_calls:]]
-
-
-class _Call:
-    """A call that runs in a separate task, or the outcome of an earlier one; and the number of connections that wait for it."""
-
-    def __init__(self, task: asyncio.Future[Reply], *, ended_at: float | None = None, is_durable: bool = False) -> None:
-        self._task = task
-        self._loop = asyncio.get_running_loop()
-        self._waiting = 0
-        self._is_durable = is_durable
-        self.ended_at = ended_at
-        if ended_at is None:
-            task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Future[Reply]) -> None:
-        self.ended_at = self._loop.time()
-        if not task.cancelled():
-            task.exception()  # mark it as retrieved: the connection that waited may be lost
-
-    def cancel(self) -> None:
-        """Cancel the call."""
-        self._task.cancel()
-
-    def drop_answer(self) -> None:
-        """Forget the reply of a call that has ended."""
-        if self.ended_at is not None:
-            self._task = _ended(_dropped())
-
-    async def wait(self) -> Reply:
-        self._waiting += 1
-        try:
-            return await asyncio.shield(self._task)
-        except asyncio.CancelledError as error:
-            if self._task.cancelled() and not _is_being_cancelled():
-                raise PtyctlError(ErrorCode.IO_ERROR, "the call was cancelled on another connection") from None
-            if self._is_durable:
-                raise
-            if error.args != (CANCELLED_BY_CLIENT,):
-                self._loop.call_later(GRACE_S, self._cancel_unused)
-            elif self._waiting == 1:
-                self._task.cancel()
-            raise
-        finally:
-            self._waiting -= 1
-
-    def _cancel_unused(self) -> None:
-        if not self._waiting:
-            self._task.cancel()
-
-
-def _is_being_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-def _key(row: dict[str, Any]) -> CallKey:
-    principal, request_id, name = row["key"]
-    return str(principal), str(request_id), str(name)
-
-
-def _outcome(row: dict[str, Any]) -> Reply | PtyctlError:
-    """Return how a recorded call has ended."""
-    try:
-        if "reply" in row:
-            return decode_reply(row["reply"])
-        return decode_payload(row["error"]) if "error" in row else _unknown() if len(row) == _BEGIN_FIELDS else _dropped()
-    except (KeyError, TypeError, ValueError):  # of another version
-        return _dropped()
-
-
-def _ended(outcome: Reply | PtyctlError) -> asyncio.Future[Reply]:
-    """Return a future that has ended."""
-    future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-    if isinstance(outcome, PtyctlError):
-        future.set_exception(outcome)
-        future.exception()  # a call that is not repeated is not reported
-    else:
-        future.set_result(outcome)
-    return future
-
-
-def _unrecorded(error: OSError) -> PtyctlError:
-    message = f"the call cannot be recorded, and was not performed: {error.strerror}"
-    return PtyctlError(ErrorCode.IO_ERROR, message, {"delivery": "not_sent"})
-
-
-def _unknown() -> PtyctlError:
-    message = "the server ended during the call; whether it was performed is unknown, and it is not performed again"
-    return PtyctlError(ErrorCode.IO_ERROR, message, {"delivery": "unknown"}, hint=NextStep.READ_STATE)
-
-
-def _dropped() -> PtyctlError:
-    message = "the call was performed before, and its answer is not kept any more"
-    return PtyctlError(ErrorCode.IO_ERROR, message, {"delivery": "sent"}, hint=NextStep.READ_OUTPUT)
-
-
 class CallJournal:
     """The rows of calls on disk. Its methods block, and wait for each other: a cancelled task leaves its thread running.
 
@@ -516,7 +405,7 @@ class CallJournal:
         """Replace the content; later rows are appended to it.
 
         Raises:
-            OSError: the content is as before, or replaced. The next row goes to the file that has the name then.
+            OSError: the content may or may not have been replaced; the next row goes to the file that then has this name.
         """
         with self._using:
             if self._is_torn:
@@ -568,6 +457,119 @@ class CallJournal:
             if self._fd >= 0:
                 os.close(self._fd)
                 self._fd = -1
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredCall:
+    """A call of an earlier process, the time of its last row, and the row."""
+
+    key: CallKey
+    at: float
+    row: bytes
+    outcome: Reply | PtyctlError
+
+
+def _read_calls(journal: CallJournal, keep_s: float, max_calls: int) -> list[_StoredCall]:
+    """Open the file, and return its last calls that are not too old, the oldest one first. Blocks. Raises OSError."""
+    oldest = time.time() - keep_s
+    rows = [row for row in journal.open() if row["at"] >= oldest]
+    return [_StoredCall(_row_key(row), row["at"], json_lines.encode(row), _row_outcome(row)) for row in rows[-max_calls:]]
+
+
+class _Call:
+    """A call that runs in a separate task, or the outcome of an earlier one; and the number of connections that wait for it."""
+
+    def __init__(self, task: asyncio.Future[Reply], *, ended_at: float | None = None, is_durable: bool = False) -> None:
+        self._task = task
+        self._loop = asyncio.get_running_loop()
+        self._waiting = 0
+        self._is_durable = is_durable
+        self.ended_at = ended_at
+        if ended_at is None:
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Future[Reply]) -> None:
+        self.ended_at = self._loop.time()
+        if not task.cancelled():
+            task.exception()  # mark it as retrieved: the connection that waited may be lost
+
+    def cancel(self) -> None:
+        """Cancel the call."""
+        self._task.cancel()
+
+    def drop_answer(self) -> None:
+        """Forget the reply of a call that has ended."""
+        if self.ended_at is not None:
+            self._task = _ended_future(_dropped_error())
+
+    async def wait(self) -> Reply:
+        self._waiting += 1
+        try:
+            return await asyncio.shield(self._task)
+        except asyncio.CancelledError as error:
+            if self._task.cancelled() and not _is_being_cancelled():
+                raise PtyctlError(ErrorCode.IO_ERROR, "the call was cancelled on another connection") from None
+            if self._is_durable:
+                raise
+            if error.args != (CANCELLED_BY_CLIENT,):
+                self._loop.call_later(GRACE_S, self._cancel_unused)
+            elif self._waiting == 1:
+                self._task.cancel()
+            raise
+        finally:
+            self._waiting -= 1
+
+    def _cancel_unused(self) -> None:
+        if not self._waiting:
+            self._task.cancel()
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _row_key(row: dict[str, Any]) -> CallKey:
+    principal, request_id, name = row["key"]
+    return str(principal), str(request_id), str(name)
+
+
+def _row_outcome(row: dict[str, Any]) -> Reply | PtyctlError:
+    """Return how a recorded call has ended."""
+    try:
+        if "reply" in row:
+            return decode_reply(row["reply"])
+        if "error" in row:
+            return decode_payload(row["error"])
+        return _unknown_error() if len(row) == _BEGIN_FIELDS else _dropped_error()
+    except (KeyError, TypeError, ValueError):  # of another version
+        return _dropped_error()
+
+
+def _ended_future(outcome: Reply | PtyctlError) -> asyncio.Future[Reply]:
+    """Return a future that has ended."""
+    future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+    if isinstance(outcome, PtyctlError):
+        future.set_exception(outcome)
+        future.exception()  # a call that is not repeated is not reported
+    else:
+        future.set_result(outcome)
+    return future
+
+
+def _unrecorded_error(error: OSError) -> PtyctlError:
+    message = f"the call cannot be recorded, and was not performed: {error.strerror}"
+    return PtyctlError(ErrorCode.IO_ERROR, message, {"delivery": "not_sent"})
+
+
+def _unknown_error() -> PtyctlError:
+    message = "the server ended during the call; whether it was performed is unknown, and it is not performed again"
+    return PtyctlError(ErrorCode.IO_ERROR, message, {"delivery": "unknown"}, hint=NextStep.READ_STATE)
+
+
+def _dropped_error() -> PtyctlError:
+    message = "the call was performed before, and its answer is not kept any more"
+    return PtyctlError(ErrorCode.IO_ERROR, message, {"delivery": "sent"}, hint=NextStep.READ_OUTPUT)
 
 
 def _is_row(row: dict[str, Any]) -> bool:

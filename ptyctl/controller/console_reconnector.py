@@ -12,7 +12,7 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.session.session import LineLost, Session
 from transports.errors import ChannelClosed, ChannelError, ReceiverFailed
 
-from .recovery import StoredSessions
+from .recovery import SessionIndex
 from .registry import SessionRegistry
 
 #: The first delay between attempts; each further delay is twice as long, up to the maximum (seconds).
@@ -43,10 +43,10 @@ class ConsoleReconnector:
         if self._limit_s and session.spec.console and session.spec.protocol != "local":
             session.subscribe(LineLost, lambda event: self._start(session, event.reason))
 
-    def restore_consoles(self, stored: StoredSessions) -> None:
+    def restore_consoles(self, index: SessionIndex) -> None:
         """Start a task that reconnects the inventory consoles which an earlier server has lost within the limit."""
         if self._limit_s:
-            self._restoring = asyncio.create_task(self._restore_consoles(stored), name="restore consoles")
+            self._restoring = asyncio.create_task(self._restore_consoles(index), name="restore consoles")
 
     async def aclose(self) -> None:
         """Cancel all attempts."""
@@ -55,8 +55,8 @@ class ConsoleReconnector:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _restore_consoles(self, stored: StoredSessions) -> None:
-        for session_id in await stored.inventory_consoles(self._limit_s):
+    async def _restore_consoles(self, index: SessionIndex) -> None:
+        for session_id in await index.inventory_consoles(self._limit_s):
             try:
                 session = await self._registry.find_live(session_id)
             except PtyctlError:

@@ -27,7 +27,7 @@ from ptyctl.session.io.output_wait import PROGRESS_S, WaitProgress
 from ptyctl.session.session import Session
 
 from .destinations import CONVERSATION, session_spec
-from .recovery import StoredSessions
+from .recovery import SessionIndex
 from .registry import SessionRegistry
 from .session_actions import resize
 from .session_factory import SessionFactory
@@ -44,10 +44,10 @@ class Conversations:
     incarnation. If it was closed, it can be read until the next command opens another session, which a notice reports.
     """
 
-    def __init__(self, registry: SessionRegistry, factory: SessionFactory, stored: StoredSessions) -> None:
+    def __init__(self, registry: SessionRegistry, factory: SessionFactory, index: SessionIndex) -> None:
         self._registry = registry
         self._factory = factory
-        self._stored = stored
+        self._session_index = index
         #: Locks of conversations and sessions. A lock exists while it is used.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._handlers: dict[type[pty.PtyRequest], _Handler] = {
@@ -174,7 +174,7 @@ class Conversations:
         if session is not None and session.state != "closed":
             return session
         # Of closed sessions the newest counts, and it may not be in memory.
-        for session_id in await self._stored.of_conversation(conversation_id, client_id):
+        for session_id in await self._session_index.of_conversation(conversation_id, client_id):
             try:
                 return await self._registry.find(session_id)
             except PtyctlError:

@@ -1,6 +1,6 @@
-"""From an open request to its destination: address, credentials, session spec and channel, and whether its route is hidden.
+"""Resolves an open request to its destination: address, credentials, session spec and channel.
 
-Knows which request field belongs to which transport.
+Also decides whether the route to a device is hidden. Knows which request field belongs to which transport.
 """
 
 from __future__ import annotations
@@ -31,18 +31,20 @@ from transports.channel import Channel, Pty
 from transports.errors import ChannelError
 from transports.local import LocalChannel, LocalOptions, user_shell
 from transports.local_pipes import LocalPipeChannel
-from transports.ssh.endpoint import resolve
+from transports.ssh.endpoint import resolve as resolve_endpoints
 
 #: Telnet line endings of platforms that do not end a line with CR, for which the transport's "auto" follows RFC 854.
 _LINE_ENDINGS: dict[str, telnet.LineEnding] = {"\n": "lf", "\r\n": "crlf"}
 _DEFAULT_TELNET_PORT = 23
 _DEFAULT_PORTS = {"ssh": 22, "telnet": _DEFAULT_TELNET_PORT, "local": None}
 #: Errors before a connection attempt, and errors of an open session. Their messages name no host of the route.
-_NOT_OF_THE_ROUTE = frozenset({ErrorCode.BUSY, ErrorCode.FORBIDDEN, ErrorCode.LIMIT_EXCEEDED, ErrorCode.LOCKED})
+_ERRORS_WITHOUT_ROUTE = frozenset({ErrorCode.BUSY, ErrorCode.FORBIDDEN, ErrorCode.LIMIT_EXCEEDED, ErrorCode.LOCKED})
 HIDDEN_ROUTE_HINT = "ask the administrator of this server, or a user who may see all hosts on the way to the device"
 
 #: Whether the caller may see a device or host with one of these names; without a name, whether it may see all of them.
-Sees = Callable[..., bool]
+DeviceVisibility = Callable[..., bool]
+#: Creates the channel to a destination, not yet open. Tests use scripted channels.
+ChannelFactory = Callable[["Destination"], Channel]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +137,6 @@ def _target_accounts(target: Target, of_request: LoginCredentials) -> LoginCrede
         prepare=options.prepare,
         timeout_s=min(options.timeout_ms / 1000, LOGIN_LIMIT_S),
     )
-
-
-#: Creates the channel to a destination, not yet open. Tests use scripted channels.
-ChannelFactory = Callable[[Destination], Channel]
 
 
 def channel_factory() -> ChannelFactory:
@@ -308,7 +306,7 @@ def _argv(command: str | tuple[str, ...] | None) -> tuple[str, ...] | None:
     return command
 
 
-async def hides_route(inventory: Inventory, device: str, sees: Sees) -> bool:
+async def hides_route(inventory: Inventory, device: str, sees: DeviceVisibility) -> bool:
     """Return whether the inventory or the OpenSSH configuration leads through a host that the caller may not see.
 
     A configuration that cannot be read, and a ProxyCommand, hide the route.
@@ -326,18 +324,18 @@ async def hides_route(inventory: Inventory, device: str, sees: Sees) -> bool:
 
 def without_route(error: PtyctlError) -> PtyctlError:
     """Return an error of an open whose message names no host."""
-    if error.code in _NOT_OF_THE_ROUTE:
+    if error.code in _ERRORS_WITHOUT_ROUTE:
         return error
     return PtyctlError(error.code, "the open failed on the way to the device", hint=HIDDEN_ROUTE_HINT)
 
 
-def _hides_ssh_route(route: Route, sees: Sees) -> bool:
+def _hides_ssh_route(route: Route, sees: DeviceVisibility) -> bool:
     options = route.fields.ssh_options or SshOptions()
     hops = tuple(ssh.SshJumpHost(hop.host, hop.port, hop.username) for hop in route.hops)
     host, port = route.address["host"], route.address["port"]
     assert isinstance(host, str)
     try:
-        endpoints = resolve(
+        endpoints = resolve_endpoints(
             ssh.SshConnectOptions(
                 host,
                 port if isinstance(port, int) else None,

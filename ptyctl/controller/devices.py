@@ -31,13 +31,13 @@ from ptyctl.session.io.gate import SYSTEM
 from ptyctl.session.session import Session
 from ptyctl.session.transcript.raw_log import FIRST_EXTENT_BYTES
 from transports.errors import ChannelError
-from transports.ssh.endpoint import resolve
+from transports.ssh.endpoint import resolve as resolve_endpoints
 
 from .destinations import (
     HIDDEN_ROUTE_HINT,
     Destination,
     Destinations,
-    Sees,
+    DeviceVisibility,
     channel_factory,
     hides_route,
     session_spec,
@@ -47,9 +47,9 @@ from .policies import PolicyStore
 from .settings import Settings
 
 #: How long to wait for a prompt after the login, or without a login (seconds).
-PROMPT_TIMEOUT_S = 10.0
+_PROMPT_TIMEOUT_S = 10.0
 
-CheckName = Literal[
+_CheckName = Literal[
     "settings",
     "storage",
     "policy",
@@ -64,6 +64,8 @@ CheckName = Literal[
     "paging",
 ]
 
+#: Fields of a device that its entry repeats.
+_FIELDS = ("protocol", "host", "port", "platform", "session_type", "device_id", "username")
 #: The checks whose errors may name a jump host or console server of the device.
 _ROUTE_CHECKS = ("credentials", "network", "connection")
 
@@ -83,16 +85,13 @@ class DevicePlacement:
     standby: bool = False
 
 
-_FIELDS = ("protocol", "host", "port", "platform", "session_type", "device_id", "username")
-
-
 class Devices:
     """Serves the requests about devices."""
 
     def __init__(
         self, settings: Settings, inventory: Inventory, audit_log: AuditLog, notify_problem: Callable[[], str | None]
     ) -> None:
-        """Create the calls. `notify_problem` returns why the last run of the notify command failed, or None."""
+        """Create the service. `notify_problem` returns why the last run of the notify command failed, or None."""
         self._settings = settings
         self._inventory = inventory
         self._audit_log = audit_log
@@ -101,7 +100,7 @@ class Devices:
         #: The checks in progress by the name of their principal.
         self._checks: defaultdict[str, UseCounter] = defaultdict(lambda: UseCounter(self._limit))
 
-    async def answer(self, request: DevicesRequest, sees: Sees) -> DevicesReply:
+    async def answer(self, request: DevicesRequest, sees: DeviceVisibility) -> DevicesReply:
         """Serve a request. `sees` returns whether the caller may see a device with these names.
 
         Raises:
@@ -122,7 +121,7 @@ class Devices:
         """Return how many checks the principal with most of them has in progress, by the name of the limit."""
         return {self._limit.name: max((counter.in_use for counter in self._checks.values()), default=0)}
 
-    async def _check(self, device: str, task_id: str | None, sees: Sees) -> list[DeviceCheck]:
+    async def _check(self, device: str, task_id: str | None, sees: DeviceVisibility) -> list[DeviceCheck]:
         found: list[DeviceCheck] = []
         principal = current_principal().name
         with self._checks[principal].counting():
@@ -142,7 +141,7 @@ def _placement(name: str, device: InventoryDevice) -> DevicePlacement:
     return DevicePlacement(device_id, device.node_labels or (), device_id is not None and bool(device.standby))
 
 
-def _entry(name: str, device: InventoryDevice, sees: Sees) -> DeviceEntry:
+def _entry(name: str, device: InventoryDevice, sees: DeviceVisibility) -> DeviceEntry:
     """Return the fields that a client needs: no credentials, nor where they are stored, nor hosts that it may not see."""
     console = device.console if device.console is not None and sees(device.console.server, None) else None
     jump = [host for host in device.jump or () if sees(host, None)]
@@ -156,7 +155,7 @@ def _entry(name: str, device: InventoryDevice, sees: Sees) -> DeviceEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckResult:
     """The outcome of one check.
 
     Attributes:
@@ -164,7 +163,7 @@ class Check:
         hint: the next step after a failure, if there is one.
     """
 
-    name: CheckName
+    name: _CheckName
     ok: bool
     result: str
     hint: str | None = None
@@ -178,9 +177,9 @@ class Doctor:
         settings: Settings,
         device: str,
         notify_problem: str | None = None,
-        sees: Sees = lambda *names: True,
+        sees: DeviceVisibility = lambda *names: True,
     ) -> None:
-        """Examine a device.
+        """Create the check of a device.
 
         Args:
             notify_problem: why the notify command of a running server failed.
@@ -192,19 +191,19 @@ class Doctor:
         self._sees = sees
         self._inventory = Inventory(settings.devices_file)
 
-    async def checks(self) -> AsyncGenerator[Check, None]:
+    async def checks(self) -> AsyncGenerator[CheckResult, None]:
         """Yield each check when it is done. The checks end at the first failure, except that of the notify command.
 
         There is a check of the settings for each unknown environment variable. It is a warning, and no failure.
         """
-        name: CheckName = "storage"
+        name: _CheckName = "storage"
         hides = False
         for warning in await asyncio.to_thread(environment_warnings, self._settings.devices_file):
-            yield Check("settings", True, f"warning: {warning}")
+            yield CheckResult("settings", True, f"warning: {warning}")
         try:
-            yield Check(name, True, await asyncio.to_thread(_check_storage, self._settings.state_dir))
+            yield CheckResult(name, True, await asyncio.to_thread(_check_storage, self._settings.state_dir))
             name, platforms = "policy", Platforms(self._settings.platforms_dir)
-            yield Check(name, True, await asyncio.to_thread(_check_policy, self._settings, platforms))
+            yield CheckResult(name, True, await asyncio.to_thread(_check_policy, self._settings, platforms))
             if command := self._settings.approvals.notify_command:
                 yield await asyncio.to_thread(_check_notify_command, command[0], self._notify_problem)
             name = "name"
@@ -212,29 +211,29 @@ class Doctor:
             if self._device not in devices:
                 await self._inventory.resolve(self._device)  # raises NOT_FOUND with similar names
             device = devices[self._device]
-            yield Check(name, True, _address(device, self._sees))
+            yield CheckResult(name, True, _address(device, self._sees))
             hides = await hides_route(self._inventory, self._device, self._sees)
             name = "credentials"
             destinations = Destinations(self._inventory, platforms)
             destination = await destinations.resolve_device(self._device)
-            yield Check(name, True, _credentials(destination))
+            yield CheckResult(name, True, _credentials(destination))
             name = "network"
             reached = await _check_network(destination)
-            yield Check(name, True, f"{'the first host' if hides else reached} accepts connections")
+            yield CheckResult(name, True, f"{'the first host' if hides else reached} accepts connections")
             name = "connection"
             async with self._connected(destination) as session:
-                yield Check(name, True, _connection(session))
+                yield CheckResult(name, True, _connection(session))
                 name = "login"
                 await prepare(session, platforms)
-                yield Check(name, True, _login(session))
+                yield CheckResult(name, True, _login(session))
                 name = "prompt"
                 for check in await _check_prompt(session):
                     yield check
         except PtyctlError as error:
             if hides and name in _ROUTE_CHECKS:
-                yield Check(name, False, "failed on the way to the device", HIDDEN_ROUTE_HINT)
+                yield CheckResult(name, False, "failed on the way to the device", HIDDEN_ROUTE_HINT)
             else:
-                yield Check(name, False, error.message, error.hint)
+                yield CheckResult(name, False, error.message, error.hint)
 
     @asynccontextmanager
     async def _connected(self, destination: Destination) -> AsyncIterator[Session]:
@@ -251,7 +250,7 @@ class Doctor:
 
 
 def _check_storage(state_dir: Path) -> str:
-    """Write a temporary file of the size that a new session needs at least, in the parent of a directory that is missing."""
+    """Write a temporary file of a new session's minimum size to the state directory, or to its nearest existing parent."""
     try:
         with TemporaryFile(dir=next(path for path in (state_dir, *state_dir.parents) if path.exists())) as file:
             os.posix_fallocate(file.fileno(), 0, FIRST_EXTENT_BYTES)
@@ -272,17 +271,17 @@ def _check_policy(settings: Settings, platforms: Platforms) -> str:
     return f"{store.name}: {len(store.policy.rules)} rules, SHA-256 {store.sha256}"
 
 
-def _check_notify_command(program: str, problem: str | None) -> Check:
+def _check_notify_command(program: str, problem: str | None) -> CheckResult:
     """Check that the notify command of approval requests exists, and that its last run did not fail."""
     if problem is None and shutil.which(program) is None:
         problem = f"{program}: there is no such program"
     if problem is not None:
         hint = "correct the setting approvals.notify_command; requests wait all the same"
-        return Check("approvals", False, f"requests are not announced: {problem}", hint)
-    return Check("approvals", True, f"requests are announced by {program}")
+        return CheckResult("approvals", False, f"requests are not announced: {problem}", hint)
+    return CheckResult("approvals", True, f"requests are announced by {program}")
 
 
-def _address(device: InventoryDevice, sees: Sees) -> str:
+def _address(device: InventoryDevice, sees: DeviceVisibility) -> str:
     if device.console is not None:
         server = f"console server {device.console.server}" if sees(device.console.server, None) else "a console server"
         return f"line {device.console.port} of {server}"
@@ -303,7 +302,7 @@ async def _check_network(destination: Destination) -> str:
     host, port = request.host or "", request.port or 23
     if request.protocol == "ssh":
         try:
-            first = (await asyncio.to_thread(resolve, ssh_options(destination, None)))[0]
+            first = (await asyncio.to_thread(resolve_endpoints, ssh_options(destination, None)))[0]
         except ChannelError as error:
             raise from_channel(error) from None
         host, port = first.host, first.port
@@ -337,21 +336,23 @@ def _login(session: Session) -> str:
     return f"logged in; {session.login_notice}" if session.login_notice else "logged in"
 
 
-async def _check_prompt(session: Session) -> list[Check]:
+async def _check_prompt(session: Session) -> list[CheckResult]:
     """Check the prompt, the mode and paging after the login."""
     terminal = session.terminal
-    if not await wait_for_prompt(terminal, session.profile(), terminal.now() + PROMPT_TIMEOUT_S, SYSTEM):
+    if not await wait_for_prompt(terminal, session.profile(), terminal.now() + _PROMPT_TIMEOUT_S, SYSTEM):
         last_line = terminal.last_line().strip()
-        return [Check("prompt", False, f"none was found; the last line is {last_line!r}", "check the platform, or set expect")]
-    checks = [Check("prompt", True, repr(terminal.last_line().strip()))]
+        return [
+            CheckResult("prompt", False, f"none was found; the last line is {last_line!r}", "check the platform, or set expect")
+        ]
+    checks = [CheckResult("prompt", True, repr(terminal.last_line().strip()))]
     platform, mode = session.platform, mode_at(session)
     if platform is None or platform.posix_shell:
         return checks
     if mode not in platform.home:
         wanted = " or ".join(platform.home)
         result, notice = f"it is {mode or 'unknown'}, and commands run in {wanted}", session.login_notice
-        failed = Check("mode", False, result, "set an enable_secret, or check the platform")
-        return [*checks, Check("mode", False, f"{result}: {notice}") if notice else failed]
+        failed = CheckResult("mode", False, result, "set an enable_secret, or check the platform")
+        return [*checks, CheckResult("mode", False, f"{result}: {notice}") if notice else failed]
     commands = [command for entry in platform.terminal.paging_off for command in entry.commands]
     paging = f"turned off: {', '.join(commands)}" if commands and session.credentials.layers else "left on; pagers are answered"
-    return [*checks, Check("mode", True, mode), Check("paging", True, paging)]
+    return [*checks, CheckResult("mode", True, mode), CheckResult("paging", True, paging)]

@@ -52,11 +52,11 @@ from .approvals import ApprovalCalls
 from .call_memory import DurableCallMemory, was_refused
 from .console_reconnector import ConsoleReconnector
 from .conversations import Conversations
-from .destinations import ChannelFactory, Destinations, Sees, hides_route
+from .destinations import ChannelFactory, Destinations, DeviceVisibility, hides_route
 from .devices import DevicePlacement, Devices
 from .policies import PolicyStore
-from .policy_checks import PolicyQueries
-from .recovery import DescriptorStore, SessionHandOff, StateLock, StoredSessions
+from .policy_checks import PolicyChecks
+from .recovery import DescriptorStore, SessionHandOff, SessionIndex, StateLock
 from .registry import SessionRegistry
 from .retention import remove_old_sessions
 from .search import BlockSearches
@@ -102,14 +102,14 @@ class LocalController:
         limits = self.settings.limits.use
         self._persistent = persistent
         self._state_lock = StateLock(self.settings.state_dir / "server.lock")
-        self._stored = StoredSessions(self.settings.state_dir / "sessions")
+        self._session_index = SessionIndex(self.settings.state_dir / "sessions")
         self._registry = SessionRegistry(limits, lambda session_id, hold: self._factory.restore(session_id, hold))
         self._audit_files = AuditFiles(self.settings.state_dir / "audit")
         self.audit_log = AuditLog(self._audit_files, self.settings.audit.on_failure)
         self.policies = PolicyStore(self.settings, platforms, self.audit_log.record)
         verdict_thread.set_limit(limits["max_principal_verdicts"])
         set_search_limit(limits["max_client_searches"])
-        self._policy_queries = PolicyQueries(self.policies, inventory, platforms)
+        self._policy_checks = PolicyChecks(self.policies, inventory, platforms)
         self._policy_watch: asyncio.Task[None] | None = None
         rules = self.settings.approvals
         self.approval_requests = Approvals(
@@ -141,9 +141,9 @@ class LocalController:
         self._inventory = inventory
         self._devices = Devices(self.settings, inventory, self.audit_log, lambda: self._approval_calls.problem)
         self._searches = BlockSearches(self.settings.state_dir / "sessions", self._registry)
-        self._actions = SessionActions(self._registry, self._factory, self._stored, destinations, platforms)
+        self._actions = SessionActions(self._registry, self._factory, self._session_index, destinations, platforms)
         self._calls = DurableCallMemory(limits["max_remembered_calls"])
-        self._conversations = Conversations(self._registry, self._factory, self._stored)
+        self._conversations = Conversations(self._registry, self._factory, self._session_index)
 
     async def __aenter__(self) -> Self:
         """Resume an earlier server's sessions whose programs still run, and reconnect its consoles.
@@ -162,7 +162,7 @@ class LocalController:
                 await self._factory.add(session)
                 session.usage.watch()
         if self._persistent:
-            self._reconnector.restore_consoles(self._stored)
+            self._reconnector.restore_consoles(self._session_index)
         return self
 
     def _has_state_dir(self) -> bool:
@@ -335,7 +335,7 @@ class LocalController:
     @reports_os_errors
     async def policy(self, request: PolicyRequest) -> PolicyReply:
         session = None if request.session_id is None else await self._registry.find(request.session_id)
-        return await self._policy_queries.answer(request, current_principal(), session)
+        return await self._policy_checks.answer(request, current_principal(), session)
 
     @reports_os_errors
     async def log(self, request: LogRequest) -> LogReply:
@@ -356,9 +356,9 @@ class LocalController:
         return await self._searches.search(request, sees)
 
     @reports_os_errors
-    async def devices(self, request: DevicesRequest, *, sees: Sees = lambda *names: True) -> DevicesReply:
+    async def devices(self, request: DevicesRequest, *, sees: DeviceVisibility = lambda *names: True) -> DevicesReply:
         return await self._devices.answer(request, sees)
 
-    async def hides_route(self, device: str, sees: Sees) -> bool:
+    async def hides_route(self, device: str, sees: DeviceVisibility) -> bool:
         """Return whether a device is reached through a host that is hidden from the caller. Raises as `Inventory.device`."""
         return await hides_route(self._inventory, device, sees)

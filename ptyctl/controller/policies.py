@@ -123,7 +123,7 @@ class PolicyStore:
         """Find and load the policy again, on behalf of a principal.
 
         Raises:
-            PtyctlError: INVALID_ARGUMENT, naming file, line and rule; the policy that was in force stays.
+            PtyctlError: INVALID_ARGUMENT, naming file, line and rule; the policy that was in force remains in force.
         """
         with self._loading:
             try:
@@ -139,7 +139,7 @@ class PolicyStore:
             file: where the text is kept. It is not read: an edit of it has no effect.
 
         Raises:
-            PtyctlError: INVALID_ARGUMENT, naming file, line and rule; the policy that was in force stays.
+            PtyctlError: INVALID_ARGUMENT, naming file, line and rule; the policy that was in force remains in force.
         """
         with self._loading:
             before, self._setting, self._text = (self._setting, self._text), str(file), text

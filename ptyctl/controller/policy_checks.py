@@ -29,14 +29,14 @@ from ptyctl.session.verdict_thread import judge_outside_loop
 from .policies import PolicyStore
 
 if TYPE_CHECKING:
-    from .destinations import Destination  # the transports, which queries do not need, are slow to import
+    from .destinations import Destination  # the transports, which requests do not need, are slow to import
 
 #: Most characters of the command and the environment of an open: as of a command that is typed.
 MAX_PROGRAM_TEXT = 128 * 1024
 
 
-class PolicyQueries:
-    """Answers by the policy that is in force."""
+class PolicyChecks:
+    """Answers requests on the policy in force."""
 
     def __init__(self, store: PolicyStore, inventory: Inventory, platforms: Platforms) -> None:
         self._store = store

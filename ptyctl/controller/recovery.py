@@ -86,7 +86,7 @@ async def adopt_session(
     return session
 
 
-class StoredSessions:
+class SessionIndex:
     """Index of the sessions on disk, by (console device) and by (conversation, client).
 
     Built in a worker thread at first use, since there may be thousands; later uses read only new folders.
@@ -128,7 +128,7 @@ class StoredSessions:
     def _recent_consoles(self, since: float) -> list[str]:
         last: dict[str, str] = {}
         for meta_file in sorted(self._sessions.glob("*/meta.json")):  # oldest first, since an id begins with a time stamp
-            stored_meta = read_meta(meta_file.parent) if _modified_at(meta_file) >= since else None
+            stored_meta = _read_meta(meta_file.parent) if _modified_at(meta_file) >= since else None
             spec = stored_meta.get("spec") if stored_meta is not None and stored_meta.get("state") != "closed" else None
             if isinstance(spec, dict) and spec.get("device") is not None and spec.get("session_type") == "console":
                 last[spec["device"]] = meta_file.parent.name
@@ -183,175 +183,6 @@ def find_session_folder(sessions: Path, name: str) -> Path:
     if not found:
         raise PtyctlError(ErrorCode.NOT_FOUND, f"there is no stored session {name}", {"session_id": name})
     return found[0]
-
-
-def read_meta(folder: Path) -> dict[str, Any] | None:
-    """Return the content of meta.json, or None if it cannot be read."""
-    try:
-        return _load_meta(folder)
-    except OSError:
-        return None
-
-
-def _load_meta(folder: Path) -> dict[str, Any] | None:
-    """Return the content of meta.json; None if it is missing, damaged or another user's.
-
-    Raises:
-        OSError: it cannot be read now, for example at the limit of open files. An older session must not take its place.
-    """
-    try:
-        stored_meta = json.loads((folder / "meta.json").read_bytes())
-    except (FileNotFoundError, NotADirectoryError, PermissionError, ValueError):
-        return None
-    return stored_meta if isinstance(stored_meta, dict) else None
-
-
-def _last_of_device(folders: list[Path], name: str) -> list[Path]:
-    metas = ((read_meta(folder) or {}, folder) for folder in folders)
-    named = [(meta["created_at"], folder) for meta, folder in metas if name in (meta.get("device_id"), meta.get("device"))]
-    return [folder for _, folder in sorted(named)[-1:]]
-
-
-def _modified_at(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0  # removed in the meantime
-
-
-class _LoadedSession(NamedTuple):
-    """What a session's files hold. `damage`: what is wrong with meta.json, if `meta` is a substitute for it."""
-
-    spec: Spec
-    meta: dict[str, Any]
-    transcript: TranscriptState
-    damage: str | None = None
-
-
-def _load(folder: Path, limits: Limits, *, hold: bool, terminal: LocalChannel | None = None) -> _LoadedSession | None:
-    """Check, repair and read a session's files. Blocks.
-
-    Args:
-        hold: whether the session may be connected again, if it was not closed.
-        terminal: the terminal of its program, if that still runs.
-
-    meta.json is replaced atomically, so it is complete, or the session was never opened.
-    """
-    if not os.path.lexists(folder):
-        return None
-    with _as_ptyctl_errors(folder):
-        _check_permissions(folder)
-        damage = None
-        try:
-            meta = _read_complete_meta(folder)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            if terminal is None and isinstance(error, FileNotFoundError):
-                return None
-            if terminal is None and isinstance(error, OSError):
-                raise
-            if terminal is None:
-                raise ValueError("meta.json is damaged") from error
-            meta, damage = _substitute_meta(terminal), f"{folder / 'meta.json'} was damaged or missing"
-        read_only = not hold or meta["state"] == "closed"
-        state = recover(folder, meta, limits.quota_bytes, read_only=read_only, still_running=terminal is not None)
-        if damage is None:
-            return _LoadedSession(SPECS.validate_python(meta["spec"]), meta, state)
-        has_marks = state.prompts.count > 0
-        spec = Spec("local", program=terminal.program if terminal else None, integrated=has_marks)
-        return _LoadedSession(spec, meta, state, damage)
-
-
-def _read_complete_meta(folder: Path) -> dict[str, Any]:
-    """Return meta.json with everything that `Session.restore` needs. Raises ValueError, KeyError or TypeError otherwise."""
-    meta: dict[str, Any] = json.loads((folder / "meta.json").read_bytes())
-    SPECS.validate_python(meta["spec"])
-    numbers = [meta[name] for name in ("created_at", "last_activity_at", "bytes_sent", "fence")]
-    numbers += [meta["pty"]["cols"], meta["pty"]["rows"]]
-    if "lock_holder" in meta:
-        numbers += [meta["lock_until"], meta["lock_expires_at"]]
-    if not all(isinstance(number, int | float) for number in numbers) or not isinstance(meta["state"], str):
-        raise TypeError("a field has another type")
-    return meta
-
-
-def _substitute_meta(terminal: LocalChannel) -> dict[str, Any]:
-    """Return metadata for a local session without a usable meta.json.
-
-    The fence is a time in milliseconds: larger than any that the session has counted up to.
-    """
-    assert terminal.terminal_fd is not None
-    rows, cols = termios.tcgetwinsize(terminal.terminal_fd)
-    now = int(time.time() * 1000)
-    return {
-        "created_at": now,
-        "last_activity_at": now,
-        "bytes_sent": 0,
-        "fence": now,
-        "pty": {"cols": cols, "rows": rows},
-        "state": "open",
-    }
-
-
-async def _create(folder: Path, limits: Limits, stored: _LoadedSession, *, still_running: bool) -> Session:
-    """Create the session. If that fails, its files are released."""
-    try:
-        with _as_ptyctl_errors(folder):
-            session = Session(folder.name, stored.spec, folder, limits, stored.transcript)
-    except BaseException:
-        stored.transcript.raw.close()
-        raise
-    try:
-        with _as_ptyctl_errors(folder):
-            await session.publish_missing_events(stored.transcript.event_log)
-            session.restore(stored.meta, still_running=still_running)
-    except BaseException:
-        session.release_files()
-        raise
-    return session
-
-
-@contextmanager
-def _as_ptyctl_errors(folder: Path) -> Iterator[None]:
-    """Turn the exceptions that reading a session's folder can raise into PtyctlErrors."""
-    try:
-        yield
-    except BlockingIOError:
-        raise PtyctlError(
-            ErrorCode.BUSY,
-            f"session {folder.name} is in use by another server: {describe_lock_holder(folder / 'output.raw')}",
-            {"session_id": folder.name},
-            hint="use it there, or stop that server first",
-        ) from None
-    except OSError as error:
-        raise PtyctlError(
-            ErrorCode.IO_ERROR, f"the transcript in {folder} cannot be read: {error.strerror}", hint="check its files"
-        ) from None
-    except (ValueError, KeyError):
-        raise PtyctlError(
-            ErrorCode.IO_ERROR,
-            f"{folder / 'meta.json'} does not describe a session",
-            {"damaged": "meta.json"},
-            hint="the other files in the folder can still be read by hand",
-        ) from None
-
-
-def _check_permissions(folder: Path) -> None:
-    """Raise POLICY_DENIED for files of another user, symbolic links, and files that others can read or could have written."""
-    for path in (folder, *folder.iterdir()):
-        status = path.lstat()
-        if status.st_uid != os.geteuid():
-            raise PtyctlError(ErrorCode.POLICY_DENIED, f"{path} belongs to another user, so the session is not read")
-        if stat.S_ISLNK(status.st_mode):
-            raise PtyctlError(
-                ErrorCode.POLICY_DENIED, f"{path} is a symbolic link, and a transcript contains none", hint="remove the link"
-            )
-        if status.st_mode & 0o077:
-            raise PtyctlError(
-                ErrorCode.POLICY_DENIED,
-                f"others can read {path}, and a transcript holds everything that a device printed",
-                {"path": str(path)},
-                hint=f"run: chmod go= {path}",
-            )
 
 
 class DescriptorStore(Protocol):
@@ -526,12 +357,181 @@ class StateLock:
     def _busy(self) -> PtyctlError:
         return PtyctlError(
             ErrorCode.BUSY,
-            f"another server owns the sessions in {self._path.parent}: {describe_lock_holder(self._path)}",
+            f"another server owns the sessions in {self._path.parent}: {_describe_lock_holder(self._path)}",
             hint="use that server or end it first, or set PTYCTL_STATE_DIR to another directory",
         )
 
 
-def describe_lock_holder(path: Path) -> str:
+def _read_meta(folder: Path) -> dict[str, Any] | None:
+    """Return the content of meta.json, or None if it cannot be read."""
+    try:
+        return _load_meta(folder)
+    except OSError:
+        return None
+
+
+def _load_meta(folder: Path) -> dict[str, Any] | None:
+    """Return the content of meta.json; None if it is missing, damaged or another user's.
+
+    Raises:
+        OSError: it cannot be read now, for example at the limit of open files. An older session must not take its place.
+    """
+    try:
+        stored_meta = json.loads((folder / "meta.json").read_bytes())
+    except (FileNotFoundError, NotADirectoryError, PermissionError, ValueError):
+        return None
+    return stored_meta if isinstance(stored_meta, dict) else None
+
+
+def _last_of_device(folders: list[Path], name: str) -> list[Path]:
+    metas = ((_read_meta(folder) or {}, folder) for folder in folders)
+    named = [(meta["created_at"], folder) for meta, folder in metas if name in (meta.get("device_id"), meta.get("device"))]
+    return [folder for _, folder in sorted(named)[-1:]]
+
+
+def _modified_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0  # removed in the meantime
+
+
+class _LoadedSession(NamedTuple):
+    """What a session's files hold. `damage`: what is wrong with meta.json, if `meta` is a substitute for it."""
+
+    spec: Spec
+    meta: dict[str, Any]
+    transcript: TranscriptState
+    damage: str | None = None
+
+
+def _load(folder: Path, limits: Limits, *, hold: bool, terminal: LocalChannel | None = None) -> _LoadedSession | None:
+    """Check, repair and read a session's files. Blocks.
+
+    Args:
+        hold: whether the session may be connected again, if it was not closed.
+        terminal: the terminal of its program, if that still runs.
+
+    meta.json is replaced atomically, so it is complete, or the session was never opened.
+    """
+    if not os.path.lexists(folder):
+        return None
+    with _as_ptyctl_errors(folder):
+        _check_permissions(folder)
+        damage = None
+        try:
+            meta = _read_complete_meta(folder)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            if terminal is None and isinstance(error, FileNotFoundError):
+                return None
+            if terminal is None and isinstance(error, OSError):
+                raise
+            if terminal is None:
+                raise ValueError("meta.json is damaged") from error
+            meta, damage = _substitute_meta(terminal), f"{folder / 'meta.json'} was damaged or missing"
+        read_only = not hold or meta["state"] == "closed"
+        state = recover(folder, meta, limits.quota_bytes, read_only=read_only, still_running=terminal is not None)
+        if damage is None:
+            return _LoadedSession(SPECS.validate_python(meta["spec"]), meta, state)
+        has_marks = state.prompts.count > 0
+        spec = Spec("local", program=terminal.program if terminal else None, integrated=has_marks)
+        return _LoadedSession(spec, meta, state, damage)
+
+
+def _read_complete_meta(folder: Path) -> dict[str, Any]:
+    """Return meta.json with everything that `Session.restore` needs. Raises ValueError, KeyError or TypeError otherwise."""
+    meta: dict[str, Any] = json.loads((folder / "meta.json").read_bytes())
+    SPECS.validate_python(meta["spec"])
+    numbers = [meta[name] for name in ("created_at", "last_activity_at", "bytes_sent", "fence")]
+    numbers += [meta["pty"]["cols"], meta["pty"]["rows"]]
+    if "lock_holder" in meta:
+        numbers += [meta["lock_until"], meta["lock_expires_at"]]
+    if not all(isinstance(number, int | float) for number in numbers) or not isinstance(meta["state"], str):
+        raise TypeError("a field has another type")
+    return meta
+
+
+def _substitute_meta(terminal: LocalChannel) -> dict[str, Any]:
+    """Return metadata for a local session without a usable meta.json.
+
+    The fence is a time in milliseconds: larger than any that the session has counted up to.
+    """
+    assert terminal.terminal_fd is not None
+    rows, cols = termios.tcgetwinsize(terminal.terminal_fd)
+    now = int(time.time() * 1000)
+    return {
+        "created_at": now,
+        "last_activity_at": now,
+        "bytes_sent": 0,
+        "fence": now,
+        "pty": {"cols": cols, "rows": rows},
+        "state": "open",
+    }
+
+
+async def _create(folder: Path, limits: Limits, stored: _LoadedSession, *, still_running: bool) -> Session:
+    """Create the session. If that fails, its files are released."""
+    try:
+        with _as_ptyctl_errors(folder):
+            session = Session(folder.name, stored.spec, folder, limits, stored.transcript)
+    except BaseException:
+        stored.transcript.raw.close()
+        raise
+    try:
+        with _as_ptyctl_errors(folder):
+            await session.publish_missing_events(stored.transcript.event_log)
+            session.restore(stored.meta, still_running=still_running)
+    except BaseException:
+        session.release_files()
+        raise
+    return session
+
+
+@contextmanager
+def _as_ptyctl_errors(folder: Path) -> Iterator[None]:
+    """Turn the exceptions that reading a session's folder can raise into PtyctlErrors."""
+    try:
+        yield
+    except BlockingIOError:
+        raise PtyctlError(
+            ErrorCode.BUSY,
+            f"session {folder.name} is in use by another server: {_describe_lock_holder(folder / 'output.raw')}",
+            {"session_id": folder.name},
+            hint="use it there, or stop that server first",
+        ) from None
+    except OSError as error:
+        raise PtyctlError(
+            ErrorCode.IO_ERROR, f"the transcript in {folder} cannot be read: {error.strerror}", hint="check its files"
+        ) from None
+    except (ValueError, KeyError):
+        raise PtyctlError(
+            ErrorCode.IO_ERROR,
+            f"{folder / 'meta.json'} does not describe a session",
+            {"damaged": "meta.json"},
+            hint="the other files in the folder can still be read by hand",
+        ) from None
+
+
+def _check_permissions(folder: Path) -> None:
+    """Raise POLICY_DENIED for files of another user, symbolic links, and files that others can read or could have written."""
+    for path in (folder, *folder.iterdir()):
+        status = path.lstat()
+        if status.st_uid != os.geteuid():
+            raise PtyctlError(ErrorCode.POLICY_DENIED, f"{path} belongs to another user, so the session is not read")
+        if stat.S_ISLNK(status.st_mode):
+            raise PtyctlError(
+                ErrorCode.POLICY_DENIED, f"{path} is a symbolic link, and a transcript contains none", hint="remove the link"
+            )
+        if status.st_mode & 0o077:
+            raise PtyctlError(
+                ErrorCode.POLICY_DENIED,
+                f"others can read {path}, and a transcript holds everything that a device printed",
+                {"path": str(path)},
+                hint=f"run: chmod go= {path}",
+            )
+
+
+def _describe_lock_holder(path: Path) -> str:
     """Return the process that holds a lock (flock(2)) on the file: its command line, if it can be read, and its id."""
     pid = _find_lock_holder(path)
     if pid is None:

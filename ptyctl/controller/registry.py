@@ -94,7 +94,7 @@ class SessionRegistry:
         """Return a session in any state, from memory or from disk, to read its history.
 
         Args:
-            hold: let this process hold a session that is not closed, whatever the limit.
+            hold: let this process hold a session that is not closed, even above the session limit.
 
         Raises:
             PtyctlError: NOT_FOUND; POLICY_DENIED, BUSY or IO_ERROR for a session on disk that cannot be read.

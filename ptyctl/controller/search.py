@@ -38,7 +38,7 @@ _LINE_COST = 32
 _CURSOR = re.compile(r"(\d{1,18}):([A-Za-z0-9._-]+):(\d{1,18})(?::(\d{1,18}):(\d{1,18}))?")
 
 #: Whether the caller may see a session of a device with these names.
-Sees = Callable[[str | None, str | None], bool]
+SessionVisibility = Callable[[str | None, str | None], bool]
 #: Whether a search selects a block.
 Selects = Callable[[Block], bool]
 
@@ -97,7 +97,7 @@ class BlockSearches:
         self._stored: dict[str, _Stored] = {}
         self._indexing = asyncio.Lock()
 
-    async def search(self, request: SearchRequest, sees: Sees) -> SearchReply:
+    async def search(self, request: SearchRequest, sees: SessionVisibility) -> SearchReply:
         """Return the commands that match, the newest first.
 
         Raises:
@@ -129,7 +129,7 @@ class BlockSearches:
                 return SearchReply(hits=hits, resume_cursor=str(_Cursor(session.key, 0)))
         return SearchReply(hits=hits)
 
-    async def _sessions(self, request: SearchRequest, sees: Sees) -> list[_Searched]:
+    async def _sessions(self, request: SearchRequest, sees: SessionVisibility) -> list[_Searched]:
         """Return the sessions that the request selects and the caller sees, the newest first."""
         async with self._indexing:
             self._stored = await asyncio.to_thread(_index, self._folder, self._stored)

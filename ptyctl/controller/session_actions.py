@@ -20,7 +20,7 @@ from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
 
 from .destinations import Destination, Destinations, session_spec
-from .recovery import StoredSessions
+from .recovery import SessionIndex
 from .registry import SessionRegistry
 from .session_factory import Opening, SessionFactory
 
@@ -41,13 +41,13 @@ class SessionActions:
         self,
         registry: SessionRegistry,
         factory: SessionFactory,
-        stored: StoredSessions,
+        index: SessionIndex,
         destinations: Destinations,
         platforms: Platforms,
     ) -> None:
         self._registry = registry
         self._factory = factory
-        self._stored = stored
+        self._session_index = index
         self._destinations = destinations
         self._platforms = platforms
         #: Errors of attempts that failed after their call had returned: by session, and by console until its next open.
@@ -71,7 +71,7 @@ class SessionActions:
         """Return why the last session of a console is not connected automatically, or None if it may be."""
         if (live := self._registry.console(device_id)) is not None:
             return live.given_up
-        return await self._stored.given_up(device_id)
+        return await self._session_index.given_up(device_id)
 
     async def _close(self, request: SessionRequest) -> SessionReply:
         session = await self._registry.find(request.session_id, hold=True)
@@ -195,7 +195,7 @@ class SessionActions:
                 present. Another session would ignore its lock.
         """
         live = self._registry.console(device_id)
-        session_id = live.session_id if live is not None else await self._stored.of_device(device_id)
+        session_id = live.session_id if live is not None else await self._session_index.of_device(device_id)
         if session_id is None:
             return None
         try:

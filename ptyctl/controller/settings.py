@@ -238,7 +238,7 @@ def load_settings() -> Settings:
 
 
 def inventory_file() -> Path:
-    """Return the inventory of the settings; that of the user if the settings are invalid, which is reported at their use."""
+    """Return the inventory file of the settings, or the user's default one if they are invalid; `load_settings` reports why."""
     try:
         return load_settings().devices_file
     except PtyctlError:

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from ptyctl.controller.devices import Check, Doctor
+from ptyctl.controller.devices import CheckResult, Doctor
 from ptyctl.simulator import SimulatedSwitch
 from tests.integration.devices.switch_inventory import ENABLE, PASSWORD, SwitchInventory
 
 ALL = ["storage", "policy", "name", "credentials", "network", "connection", "login", "prompt", "mode", "paging"]
 
 
-def check_text(check: Check) -> str:
+def check_text(check: CheckResult) -> str:
     """Return the result and the hint of a check."""
     return f"{check.result}; {check.hint}" if check.hint else check.result
 
 
-async def run_doctor(inventory: SwitchInventory, device: str, **settings: Any) -> list[Check]:
+async def run_doctor(inventory: SwitchInventory, device: str, **settings: Any) -> list[CheckResult]:
     checks = [check async for check in Doctor(inventory.settings(**settings), device).checks()]
     for check in checks:
         assert PASSWORD not in check_text(check)
