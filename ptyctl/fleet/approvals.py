@@ -32,7 +32,7 @@ class FleetApprovals:
     """
 
     def __init__(self, own: Controller, nodes: FleetNodes, ask: Ask, ask_once: Ask) -> None:
-        """Create the calls.
+        """Create the service.
 
         Args:
             ask: calls another node, again if the link is lost; the node performs the call once.

@@ -26,7 +26,7 @@ from ptyctl.api.errors import ErrorCode, PtyctlError, decode_payload, invalid
 from .boot_clock import boot_time
 from .certificates import sign, signer_of
 from .credentials import ADMIN
-from .link import answering, flush
+from .link import answer_requests, flush_subscriptions
 
 _LOG = logging.getLogger(__name__)
 
@@ -183,8 +183,8 @@ class ControlListener:
 
     async def start(self) -> None:
         """Start to accept requests."""
-        self._subscription = await self._client.subscribe(self._subject, cb=answering(self._client, self._answer))
-        await flush(self._client)
+        self._subscription = await self._client.subscribe(self._subject, cb=answer_requests(self._client, self._answer))
+        await flush_subscriptions(self._client)
 
     async def aclose(self) -> None:
         """Accept no more requests."""

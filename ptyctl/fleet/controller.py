@@ -42,7 +42,7 @@ from .approvals import FleetApprovals
 from .audit_stream import AuditReader, add_rows, add_verifications
 from .claim_directory import ClaimDirectory
 from .console_claims import moved
-from .directory import candidates
+from .directory import find_candidates
 from .link import NodeLinks
 from .sites import MAX_NAMED_NODES, FleetNodes, FleetSessions, qualified, see_nodes
 
@@ -199,7 +199,7 @@ class FleetController:
             return [owner.node]
         if not self._nodes.is_up(self._nodes.node):  # cut off from the servers: the others are not known
             return here
-        nodes = candidates(self._nodes.up(), device.node_labels, prefer=self._nodes.node)
+        nodes = find_candidates(self._nodes.up(), device.node_labels, prefer=self._nodes.node)
         if not nodes:
             raise _no_node(request.device, device, self._nodes.other_sites(device.node_labels))
         return nodes

@@ -341,7 +341,7 @@ def may_reach(row: NodeRow, labels: Collection[str]) -> bool:
     return set(labels) <= {name, row.site, *row.labels} and (not site or site in labels)
 
 
-def candidates(rows: Iterable[NodeRow], labels: Collection[str], *, prefer: str = "") -> list[str]:
+def find_candidates(rows: Iterable[NodeRow], labels: Collection[str], *, prefer: str = "") -> list[str]:
     """Return the nodes that may take a device, the least loaded first.
 
     Args:

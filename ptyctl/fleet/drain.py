@@ -17,7 +17,7 @@ from ptyctl.session.session import Session
 
 from .buckets import ConflictError
 from .console_claims import ConsoleClaims, HeldClaim
-from .directory import NodeDirectory, candidates
+from .directory import NodeDirectory, find_candidates
 from .session_claims import SessionClaims
 from .standby import Placements
 
@@ -130,7 +130,7 @@ class Drain:
             return []
         if placement is None:
             return []
-        return candidates([row for row in self._nodes.up() if row.node != self._node], placement.node_labels)
+        return find_candidates([row for row in self._nodes.up() if row.node != self._node], placement.node_labels)
 
     async def _open(self, node: str, session: Session) -> SessionReply:
         """Open the device on its new owner, on behalf of the principal that opened it here."""

@@ -11,6 +11,8 @@ Each message is then one frame: a kind, an offset and, in a data frame, bytes.
 Core NATS delivers in order and at most once. After a lost link it is unknown which bytes the other side received.
 
 `NodeLinks` keeps one link to each other node, opened at its first use and again after it was lost.
+
+`flush_subscriptions` and `answer_requests` are for any subject of a node: those of links, and that of `control`.
 """
 
 from __future__ import annotations
@@ -58,6 +60,8 @@ _DATA, _ACK, _PING, _CLOSE = b"D", b"A", b"P", b"C"
 
 #: Serves a link that another node has opened, until it ends.
 Serve = Callable[[str, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+#: Handles the data of a request; returns the fields of the answer, or None if it is not answered.
+RequestHandler = Callable[[bytes], Awaitable[dict[str, Any] | None]]
 
 
 class _LinkTransport(asyncio.Transport):
@@ -84,7 +88,7 @@ class _LinkTransport(asyncio.Transport):
         """Subscribe to an inbox for the other node; return it."""
         inbox = self._client.new_inbox()
         self._subscription = await self._client.subscribe(inbox, cb=self._receive)
-        await flush(self._client)  # the server must know it before the other node sends
+        await flush_subscriptions(self._client)  # the server must know it before the other node sends
         return inbox
 
     def begin(self, subject: str) -> None:
@@ -223,7 +227,7 @@ def _new_end(client: Client, limit: int) -> tuple[asyncio.StreamReader, asyncio.
     return reader, asyncio.StreamWriter(transport, protocol, reader, loop), transport
 
 
-async def flush(client: Client) -> None:
+async def flush_subscriptions(client: Client) -> None:
     """Wait until the server has processed the subscriptions of a client.
 
     nats-py sends the PING of a flush at once, but a subscription with the next batch of commands, so that the first PING
@@ -234,11 +238,7 @@ async def flush(client: Client) -> None:
         await client.flush()
 
 
-#: Handles the data of a request; returns the fields of the answer, or None if it is not answered.
-Handle = Callable[[bytes], Awaitable[dict[str, Any] | None]]
-
-
-def answering(client: Client, handle: Handle) -> Callable[[Msg], Awaitable[None]]:
+def answer_requests(client: Client, handle: RequestHandler) -> Callable[[Msg], Awaitable[None]]:
     """Return a callback that handles requests and publishes the answers to the inboxes of their senders.
 
     The sender chooses the subject of the answer. An answer elsewhere, or with the headers of the request (as `Msg.respond`
@@ -314,8 +314,8 @@ class LinkListener:
 
     async def start(self) -> None:
         """Start to accept links."""
-        self._subscription = await self._client.subscribe(self._subject, cb=answering(self._client, self._accept))
-        await flush(self._client)
+        self._subscription = await self._client.subscribe(self._subject, cb=answer_requests(self._client, self._accept))
+        await flush_subscriptions(self._client)
 
     async def aclose(self) -> None:
         """Stop accepting links, and end all open ones."""

@@ -1,4 +1,7 @@
-"""One node of a fleet: announces itself and its sessions, claims consoles, and serves the calls of the other nodes."""
+"""One node of a fleet: announces itself and its sessions, claims consoles, and serves the calls of the other nodes.
+
+All waits of its start for the servers have one time limit (`StartBudget`).
+"""
 
 from __future__ import annotations
 
@@ -51,13 +54,12 @@ _PUBLISH_S = 1.0
 _TRANSCRIPTS_S = 5.0
 #: Interval at which a node checks that its servers still report changes (seconds).
 _CHECK_S = 1.0
-_SEE_SERVERS = "check the servers with ptyctl fleet doctor, and see their logs"
-T = TypeVar("T")
-
 #: How long all waits of a start may take together (seconds): a cluster drops requests until it has a leader.
 START_S = 60.0
 #: Waits of at least this time are named in the error (seconds).
-_NAMED_S = 1.0
+_NAMED_WAIT_S = 1.0
+_SEE_SERVERS = "check the servers with ptyctl fleet doctor, and see their logs"
+_T = TypeVar("_T")
 
 
 class FleetNode:
@@ -360,7 +362,7 @@ class StartBudget:
         self.rest_s = self._total_s = total_s
         self._waits: list[str] = []
 
-    async def wait(self, what: str, attempt: Callable[[], Awaitable[T]], *, hint: str) -> T:
+    async def wait(self, what: str, attempt: Callable[[], Awaitable[_T]], *, hint: str) -> _T:
         """Return the result of an attempt, which is repeated after IO_ERROR while the budget lasts.
 
         Args:
@@ -393,5 +395,5 @@ class StartBudget:
         finally:
             took_s = loop.time() - began
             self.rest_s = max(0.0, self.rest_s - took_s)
-            if took_s >= _NAMED_S:
+            if took_s >= _NAMED_WAIT_S:
                 self._waits.append(f"{what} took {took_s:.0f} s")

@@ -403,7 +403,7 @@ class LeaseDirectory:
         """Return when a lease expires unless it is renewed.
 
         Args:
-            named_at: when a claim that names it was received: a lease that was not seen has expired a life after that, and
+            named_at: when a claim that names it was received: a lease that was not seen expires one TTL after that, and
                 after the start of the watch.
         """
         seen = self._seen.get(lease_id)

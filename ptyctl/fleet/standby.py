@@ -13,7 +13,7 @@ from ptyctl.controller.devices import DevicePlacement
 
 from .boot_clock import boot_time
 from .claim_directory import ClaimDirectory
-from .directory import NodeDirectory, candidates
+from .directory import NodeDirectory, find_candidates
 
 _LOG = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ class Standby:
             return False
         expired_at, before = self._wanted[name]
         rows = [row for row in self._nodes.up() if row.node != before or row.node == self._node]
-        order = candidates(rows, device.node_labels)
+        order = find_candidates(rows, device.node_labels)
         if self._node not in order:
             return False
         return now >= max(expired_at + STEP_S * order.index(self._node), self._retry_at.get(name, float("-inf")))

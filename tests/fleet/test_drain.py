@@ -14,7 +14,7 @@ from ptyctl.api.session import SessionRequest
 from ptyctl.fleet.certificates import CA_FILE, Authority
 from ptyctl.fleet.control import request
 from ptyctl.fleet.credentials import ADMIN
-from ptyctl.fleet.directory import NodeRow, candidates
+from ptyctl.fleet.directory import NodeRow, find_candidates
 from ptyctl.simulator import SimulatedSwitch
 from tests.fleet.nodes import MakeNode, until, until_known
 
@@ -123,8 +123,8 @@ def row(node: str, sessions: int = 0, *labels: str, draining: bool = False) -> N
 
 def test_candidates_are_able_nodes_with_the_least_loaded_first() -> None:
     rows = [row("a", 5, "x"), row("b", 1, "x", "y"), row("c", 0), row("d", 1, "x"), row("e", 0, "x", draining=True)]
-    assert candidates(rows, ["x"]) == ["b", "d", "a"]
-    assert candidates(rows, ["x"], prefer="d") == ["d", "b", "a"]
-    assert candidates(rows, ["x", "y"]) == ["b"]
-    assert candidates(rows, ["a"]) == ["a"]
-    assert candidates(rows, ["z"]) == []
+    assert find_candidates(rows, ["x"]) == ["b", "d", "a"]
+    assert find_candidates(rows, ["x"], prefer="d") == ["d", "b", "a"]
+    assert find_candidates(rows, ["x", "y"]) == ["b"]
+    assert find_candidates(rows, ["a"]) == ["a"]
+    assert find_candidates(rows, ["z"]) == []
