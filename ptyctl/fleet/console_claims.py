@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.boot_clock import boot_time
 
-from .boot_clock import boot_time
 from .buckets import RETRY_S, ConflictError, Entry, encode_key
 from .claim import MAX_NUMBER, Claim, ClaimedLock, first_fence, first_number
 from .claim_directory import ClaimDirectory, decode_claim

@@ -19,6 +19,7 @@ from typing import Any, Self, TypeVar
 from nats.aio.client import Client
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.boot_clock import boot_time
 from ptyctl.controller.call_memory import CallMemory
 from ptyctl.controller.local import LocalController
 from ptyctl.core import json_lines
@@ -29,7 +30,6 @@ from ptyctl.version import __version__
 
 from .audit_stream import CHECK_S as AUDIT_CHECK_S
 from .audit_stream import AuditReader, AuditSender
-from .boot_clock import boot_time
 from .buckets import CLAIMS, LEASES, NODES, POLICY, RETRY_S, SESSIONS, Bucket, check_format, open_bucket
 from .claim_directory import ClaimDirectory
 from .console_claims import ConsoleClaims

@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.session import GivenUp, SessionReply, SessionRequest
+from ptyctl.boot_clock import boot_time
 from ptyctl.controller.devices import DevicePlacement
 
-from .boot_clock import boot_time
 from .claim_directory import ClaimDirectory
 from .directory import NodeDirectory, find_candidates
 

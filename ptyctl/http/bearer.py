@@ -5,13 +5,13 @@ from __future__ import annotations
 import ipaddress
 import math
 import re
-import time
 from collections.abc import Callable, Collection, Mapping
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from ptyctl.audit.audit_log import LimitedRows
+from ptyctl.boot_clock import boot_time
 from ptyctl.controller.tokens import Token, Tokens
 
 from .connection_limits import SEEN
@@ -20,7 +20,7 @@ from .connection_limits import SEEN
 Record = Callable[..., None]
 _BEARER = re.compile(r"bearer +(?P<token>\S+)", re.IGNORECASE)
 _CHALLENGE = 'Bearer realm="ptyctl"'
-#: Wrong tokens and tickets of one address in this time (seconds).
+#: Most wrong tokens and tickets of one address in a period, and its length (seconds).
 MAX_GUESSES = 10
 GUESS_PERIOD_S = 60.0
 #: Addresses that are counted. While there are more, the others share one count.
@@ -79,7 +79,7 @@ class BearerTokens:
         return self._find(text, address, frozenset())
 
     def count_guess(self, why: str, address: str) -> None:
-        """Count and record another secret that an address has guessed. Raises TokenRefusedError (429)."""
+        """Count and record a wrong secret that an address sent, such as a ticket. Raises TokenRefusedError (429)."""
         self._refusals.record(why=why, address=address)
         self._check(address)
         self._guesses.count(address)
@@ -136,14 +136,14 @@ class GuessLimit:
 
     def wait_s(self, address: str) -> int:
         """Return how long an address must wait before its next attempt (seconds, rounded up), or 0."""
-        now = _now()
+        now = boot_time()
         self._forget_past(now)
         begin, count = self._guesses.get(self._key(address), (now, 0))
         return math.ceil(begin + GUESS_PERIOD_S - now) if count >= MAX_GUESSES else 0
 
     def count(self, address: str) -> None:
         """Count a guess."""
-        now = _now()
+        now = boot_time()
         self._forget_past(now)
         key = self._key(address)
         begin, count = self._guesses.get(key, (now, 0))
@@ -174,8 +174,3 @@ def _network(address: str) -> str:
     if parsed.ipv4_mapped is not None:
         return str(parsed.ipv4_mapped)
     return str(ipaddress.ip_network((int(parsed), _IPV6_PREFIX), strict=False))
-
-
-def _now() -> float:
-    """Return seconds since boot. They include the time for which the machine was suspended."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from weakref import WeakValueDictionary
@@ -23,6 +22,7 @@ from starlette.responses import Response
 from starlette.types import Message, Scope, Send
 
 from ptyctl.api.errors import ErrorCode
+from ptyctl.boot_clock import boot_time
 from ptyctl.controller.tokens import Token
 from ptyctl.core.limits import LIMITS, Limit
 from ptyctl.core.principal import Principal
@@ -34,11 +34,11 @@ from ptyctl.session.clients import Client, serving
 from .errors import RefusedError, not_logged_in, token_refused
 
 COOKIE = "ptyctl_session"
-CSRF_HEADER = "X-Ptyctl-CSRF"
+_CSRF_HEADER = "X-Ptyctl-CSRF"
 _NONCE_BYTES = 16
 #: Key of the nonce in the state of a request.
 _NONCE = "csp_nonce"
-_POLICY = (
+_CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; connect-src 'self'; img-src 'self' data:; "
     "font-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
     "require-trusted-types-for 'script'; trusted-types lit-html"
@@ -50,7 +50,7 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 #: Random bytes of a ticket, of a cookie and of a CSRF value.
-SECRET_BYTES = 32
+_SECRET_BYTES = 32
 TICKET_LIFETIME_S = 60
 SESSION_LIFETIME_S = 12 * 60 * 60
 
@@ -69,7 +69,7 @@ def with_security_headers(scope: Scope, send: Send) -> Send:
     async def send_with_headers(message: Message) -> None:
         if message["type"] in ("http.response.start", "websocket.http.response.start"):
             headers = MutableHeaders(scope=message)
-            headers["Content-Security-Policy"] = _POLICY.format(nonce=nonce)
+            headers["Content-Security-Policy"] = _CONTENT_SECURITY_POLICY.format(nonce=nonce)
             headers.update(_HEADERS)
             headers.setdefault("Cache-Control", "no-store")
         await send(message)
@@ -78,7 +78,7 @@ def with_security_headers(scope: Scope, send: Send) -> Send:
 
 
 def set_cookie(response: Response, cookie: str, target: Origin) -> None:
-    """Add the cookie of a session. A browser sends it over TLS only, if the console is reached over TLS."""
+    """Add the cookie of a web session. A browser sends it over TLS only, if the console is reached over TLS."""
     is_tls = target.scheme == "https"
     response.set_cookie(COOKIE, cookie, SESSION_LIFETIME_S, path="/", secure=is_tls, httponly=True, samesite="strict")
 
@@ -139,8 +139,8 @@ class RequestGuard:
             yield session
 
     def _check_csrf(self, connection: HTTPConnection, session: WebSession) -> None:
-        if not is_equal(connection.headers.get(CSRF_HEADER, ""), session.csrf):
-            raise self._refuse(f"the header {CSRF_HEADER} is missing or not that of the login")
+        if not _is_equal(connection.headers.get(_CSRF_HEADER, ""), session.csrf):
+            raise self._refuse(f"the header {_CSRF_HEADER} is missing or not that of the login")
 
     def _refuse(self, why: str) -> RefusedError:
         self._tokens.refuse(why)
@@ -151,7 +151,7 @@ class WebSession:
     """A login of a person, or of the holder of a token.
 
     Attributes:
-        client: as which the requests are made. All sessions of a principal have the same one.
+        client: the client on whose behalf requests are made. All sessions of a principal have the same one.
         csrf: the value that requests with the cookie repeat in a header.
     """
 
@@ -168,7 +168,7 @@ class WebSession:
 
     def is_valid(self, accepts: Callable[[Token], bool]) -> bool:
         """Return whether the web session has not ended. `accepts` returns whether a token is still valid."""
-        return not self._has_ended and _now() < self._expires_at and (self._token is None or accepts(self._token))
+        return not self._has_ended and boot_time() < self._expires_at and (self._token is None or accepts(self._token))
 
     def end(self) -> None:
         """End the session before it expires."""
@@ -196,21 +196,21 @@ class WebSessions:
 
     def limits_in_use(self) -> dict[str, int]:
         """Return how many tickets and sessions there are, by the names of their limits."""
-        tickets = sum(_now() < expires_at for _, expires_at in self._tickets.values())
+        tickets = sum(boot_time() < expires_at for _, expires_at in self._tickets.values())
         return {self._ticket_limit.name: tickets, self._total_limit.name: len(self._sessions)}
 
     def mint_ticket(self, principal: Principal) -> str:
         """Return a ticket that logs in once, within a minute."""
         while len(self._tickets) >= self._ticket_limit.maximum:
             del self._tickets[next(iter(self._tickets))]
-        ticket = secrets.token_urlsafe(SECRET_BYTES)
-        self._tickets[_digest(ticket)] = principal, _now() + TICKET_LIFETIME_S
+        ticket = secrets.token_urlsafe(_SECRET_BYTES)
+        self._tickets[_digest(ticket)] = principal, boot_time() + TICKET_LIFETIME_S
         return ticket
 
     def redeem(self, ticket: str) -> Principal | None:
         """Redeem a ticket and return its principal; None if the ticket is unknown, used or expired."""
         principal, expires_at = self._tickets.pop(_digest(ticket), (None, 0.0))
-        return principal if _now() < expires_at else None
+        return principal if boot_time() < expires_at else None
 
     def create(self, principal: Principal, token: Token | None = None) -> tuple[str, WebSession]:
         """Return the cookie of a new session, and the session. With a token, it ends when the token does."""
@@ -222,9 +222,9 @@ class WebSessions:
             self._end(own[0])
         while len(self._sessions) >= self._total_limit.maximum:
             self._end(next(iter(self._sessions)))
-        cookie = secrets.token_urlsafe(SECRET_BYTES)
-        client, csrf = self._client(principal), secrets.token_urlsafe(SECRET_BYTES)
-        session = WebSession(client, token, _now() + SESSION_LIFETIME_S, csrf=csrf)
+        cookie = secrets.token_urlsafe(_SECRET_BYTES)
+        client, csrf = self._client(principal), secrets.token_urlsafe(_SECRET_BYTES)
+        session = WebSession(client, token, boot_time() + SESSION_LIFETIME_S, csrf=csrf)
         self._sessions[_digest(cookie)] = session
         client.counter(self._limit).increase()
         return cookie, session
@@ -268,11 +268,6 @@ def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _now() -> float:
-    """Return seconds since boot. They include the time for which the machine was suspended."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
-def is_equal(one: str, other: str) -> bool:
+def _is_equal(one: str, other: str) -> bool:
     """Compare secrets in a time that does not depend on them."""
     return hmac.compare_digest(one.encode("utf-8", "surrogatepass"), other.encode("utf-8", "surrogatepass"))

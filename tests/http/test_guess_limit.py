@@ -15,7 +15,7 @@ def set_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Return a function that sets the clock of the limit, which is 0 before."""
 
     def set_to(now: float) -> None:
-        monkeypatch.setattr(bearer, "_now", lambda: now)
+        monkeypatch.setattr(bearer, "boot_time", lambda: now)
 
     set_to(0.0)
     return set_to

@@ -55,14 +55,14 @@ async def test_ticket_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     async with console(tmp_path) as server, server.client() as client:
         ticket = {"ticket": server.app.mint_ticket(ALICE)}
         later = time.clock_gettime(time.CLOCK_BOOTTIME) + security.TICKET_LIFETIME_S
-        monkeypatch.setattr(security, "_now", lambda: later)
+        monkeypatch.setattr(security, "boot_time", lambda: later)
         assert (await client.post("/api/login", json=ticket)).status_code == 401
 
 
 async def test_login_ends_after_its_lifetime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with console(tmp_path) as server, server.browser() as browser:
         later = time.clock_gettime(time.CLOCK_BOOTTIME) + security.SESSION_LIFETIME_S
-        monkeypatch.setattr(security, "_now", lambda: later)
+        monkeypatch.setattr(security, "boot_time", lambda: later)
         assert (await browser.get("/api/me")).status_code == 401
 
 
