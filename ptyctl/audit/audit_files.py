@@ -1,4 +1,4 @@
-"""Files of the audit log: one file of JSON lines for each month, and the head of their hash chain; requests on their rows."""
+"""Files of the audit log, and the requests that read them: a file of JSON lines for each month, and the hash chain's head."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Verification(NamedTuple):
     """The result of a verification.
 
     Attributes:
-        head: the end of the chain as far as it fits.
+        head: the end of the valid part of the chain.
         fault: the first row that does not fit; None if all do.
     """
 

@@ -1,7 +1,8 @@
 """The command line: a client of the daemon that parses arguments, calls the Controller protocol and prints replies.
 
 Start in `app.py`, which lists the commands. Each command group has a module (`*_commands.py`); `attach/` and
-`demo/` are folders. `client.py` connects to the daemon, `output.py` prints, `errors.py` prints errors and chooses exit codes.
+`demo/` are folders. `frequent_commands.py` has exec, send, tail, lock, unlock and close. `client.py` connects to the daemon,
+`output.py` prints, `errors.py` prints errors and chooses exit codes.
 
 This package may import everything else in `ptyctl`. Modules that are slow to import (controller, inventory, MCP SDK, rich)
 are imported in the function that uses them.

@@ -1,4 +1,4 @@
-"""`ptyctl open`, `sessions`, `close` and `gc`: open, list, close and remove sessions."""
+"""`ptyctl sessions`, `close`, `gc` and `open`: list, close, remove and open sessions."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ def gc(
     typer.echo(f"{len(reply['removed'])} {done}, {format_size(reply['removed_bytes'])}; {kept}")
 
 
-@open_app.command()
-def local(
+@open_app.command("local")
+def open_local(
     command: _Command = None,
     cwd: Annotated[Path | None, typer.Option(help="Working directory; default: the current one.")] = None,
     cols: _Cols = None,
@@ -124,8 +124,8 @@ def local(
     _open({**target, **_session_fields(cols, rows, term, console, platform), "node": node}, lock, attach, task, as_json)
 
 
-@open_app.command()
-def ssh(
+@open_app.command("ssh")
+def open_ssh(
     address: Annotated[str, typer.Argument(metavar="[USER@]HOST[:PORT]")],
     command: _Command = None,
     identity: Annotated[Path | None, typer.Option("--identity", "-i", help="Private key file.")] = None,
@@ -169,8 +169,8 @@ def ssh(
     _open({**target, **_session_fields(cols, rows, term, console, platform), "node": node}, lock, attach, task, as_json)
 
 
-@open_app.command()
-def telnet(
+@open_app.command("telnet")
+def open_telnet(
     address: Annotated[str, typer.Argument(metavar="HOST[:PORT]")],
     cols: _Cols = None,
     rows: _Rows = None,
@@ -189,8 +189,8 @@ def telnet(
     _open({**target, **_session_fields(cols, rows, term, console, platform), "node": node}, lock, attach, task, as_json)
 
 
-@open_app.command()
-def device(
+@open_app.command("device")
+def open_device(
     name: Annotated[str, typer.Argument(help="Name in devices.toml.")],
     node: _Node = None,
     lock: _Lock = False,

@@ -29,11 +29,14 @@ class RuntimeDir:
     daemon belongs to the system user, and clients do not create it.
 
     Attributes:
+        path: the directory.
         owner: uid of the directory; clients trust only a daemon of this user in it.
         is_system: it is that of a system daemon.
         socket: the control socket. A daemon that exits normally removes it.
+        fd_store_socket: the socket of the descriptor store.
         lock: locked by the daemon while it lives; holds its process id.
         start_lock: locked by the client that starts a daemon.
+        log, previous_log: the standard error of the daemon; the second one has its earlier lines.
 
     Raises:
         DaemonError: the directory belongs to another user, is accessible to others, cannot be created, or its path is too
@@ -78,6 +81,24 @@ class RuntimeDir:
         return self.socket.exists()
 
 
+def open_log(runtime_dir: RuntimeDir) -> int:
+    """Open the log for appending: the last lines of a crashed daemon are needed after the next one has started."""
+    with suppress(FileNotFoundError):
+        if runtime_dir.log.stat().st_size > MAX_LOG_BYTES:
+            runtime_dir.log.replace(runtime_dir.previous_log)
+    return os.open(runtime_dir.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+
+def rotate_log(runtime_dir: RuntimeDir) -> None:
+    """Continue in a new file if standard error is the log and has become too large."""
+    with suppress(OSError):  # without room or descriptors for a new file, the daemon continues in the old one
+        status = os.fstat(2)
+        if status.st_size > MAX_LOG_BYTES and os.path.samestat(status, runtime_dir.log.stat()):
+            log = open_log(runtime_dir)
+            os.dup2(log, 2)
+            os.close(log)
+
+
 def _uid_of(user: str) -> int:
     """Return the uid of a user, given by name or number. Raises DaemonError."""
     try:
@@ -103,21 +124,3 @@ def _default_path() -> Path:
     if path.is_symlink():
         raise DaemonError(f"{path} is a symbolic link, which another user may have made", f"remove it, or {_OWN_DIRECTORY}")
     return path
-
-
-def open_log(runtime_dir: RuntimeDir) -> int:
-    """Open the log for appending: the last lines of a crashed daemon are needed after the next one has started."""
-    with suppress(FileNotFoundError):
-        if runtime_dir.log.stat().st_size > MAX_LOG_BYTES:
-            runtime_dir.log.replace(runtime_dir.previous_log)
-    return os.open(runtime_dir.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-
-
-def rotate_log(runtime_dir: RuntimeDir) -> None:
-    """Continue in a new file if standard error is the log and has become too large."""
-    with suppress(OSError):  # without room or descriptors for a new file, the daemon continues in the old one
-        status = os.fstat(2)
-        if status.st_size > MAX_LOG_BYTES and os.path.samestat(status, runtime_dir.log.stat()):
-            log = open_log(runtime_dir)
-            os.dup2(log, 2)
-            os.close(log)

@@ -218,7 +218,7 @@ class ServerHandshake:
 
 
 class _Transcript:
-    """The messages so far, as a running hash. A message that is sent has no newline within, so their borders are clear."""
+    """The messages so far, as a running hash. Messages contain no newlines, so their boundaries are unambiguous."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()

@@ -38,7 +38,7 @@ class ConnectResult:
 
     Attributes:
         source: the candidate that was connected: `bundled`, a path, or HOST:PORT.
-        protocol_version: that both sides speak; 0 without a handshake.
+        protocol_version: the version that both sides speak; 0 without a handshake.
         runtime_session_id: finds the sessions of this connection again after its loss.
     """
 
