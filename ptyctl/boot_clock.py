@@ -1,4 +1,4 @@
-"""The clock of claims, logins and limits of guesses: it continues while the machine is suspended."""
+"""Seconds since boot, which continue while the machine is suspended: for claims, logins and limits of guesses."""
 
 from __future__ import annotations
 

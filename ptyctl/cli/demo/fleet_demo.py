@@ -35,7 +35,7 @@ _START_S = 240.0
 _MOVE_S = 120.0
 _TASK = "night-shift"
 #: File with the output of a node or a server, in its folder.
-_LOG = "output.log"
+_OUTPUT_LOG = "output.log"
 #: Ports of the NATS servers, below the ephemeral ports, so that no connection takes one before its server starts.
 _PORTS = (10_000, 30_000)
 
@@ -137,7 +137,7 @@ async def _connect(stack: AsyncExitStack, name: str, folder: Path, node: subproc
                 client = await RemoteController.connect(RuntimeDir(folder / name / "run"), start=False)
             except PtyctlError:
                 if node.poll() is not None:
-                    why = _last_line(folder / name / _LOG)
+                    why = _last_line(folder / name / _OUTPUT_LOG)
                     raise PtyctlError(
                         ErrorCode.CONNECT_FAILED, f"the node {name} ended at its start: {why}", hint="run the demo again"
                     ) from None
@@ -168,7 +168,7 @@ def _running_node(name: str, site: Path, folder: Path) -> Iterator[subprocess.Po
 @contextmanager
 def _running(command: list[str], folder: Path, environment: dict[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
     """Run a program, with its output in a file in its folder; kill it on exit."""
-    with (folder / _LOG).open("ab") as log:
+    with (folder / _OUTPUT_LOG).open("ab") as log:
         process = subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
         yield process

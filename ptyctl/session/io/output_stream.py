@@ -185,7 +185,7 @@ class OutputStream(Receiver):
 
     @property
     def spool_start(self) -> int:
-        """The oldest spool offset that a cursor may have."""
+        """The start of the window; a cursor before it has expired."""
         return max(0, self.spool_end - self.window.limit)
 
     @property

@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from ptyctl.boot_clock import boot_time
 from ptyctl.core.marks import Mark, MarkReader, read_sentinel, with_line
 from ptyctl.core.normaliser import Normaliser
 from ptyctl.files import FILE_MODE
@@ -302,7 +303,7 @@ def _find_resume_point(folder: Path, raw_size: int) -> tuple[int, dict[str, Any]
 
 def _lost_in_power_failure(path: Path) -> bool:
     """Return whether a power failure may have lost the last write: it was made shortly before this machine was started."""
-    started = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    started = time.time() - boot_time()
     return -_WRITEBACK_S <= path.stat().st_mtime - started <= 0
 
 
