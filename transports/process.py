@@ -36,7 +36,8 @@ class _SystemCalls:
 
     Attributes:
         read: read(2).
-        polls: select(2), pselect6(2), poll(2), ppoll(2), epoll_wait(2), epoll_pwait(2) and epoll_pwait2(2).
+        polls: select(2), pselect6(2), poll(2), ppoll(2), epoll_wait(2), epoll_pwait(2) and epoll_pwait2(2); also
+            restart_syscall(2), by which a poll continues after the process was stopped.
         waits: wait4(2), waitid(2), rt_sigsuspend(2) and rt_sigtimedwait(2).
         futex: futex(2). fish waits there for its own threads, for example while it completes a word.
     """
@@ -47,9 +48,12 @@ class _SystemCalls:
     futex: int = -1
 
 
+_GENERIC_CALLS = _SystemCalls(63, (72, 73, 22, 441, 128), (260, 95, 133, 137), 98)
 _SYSTEM_CALLS = {
-    "x86_64": _SystemCalls(0, (23, 270, 7, 271, 232, 281, 441), (61, 247, 130, 128), 202),
-    "aarch64": _SystemCalls(63, (72, 73, 22, 441), (260, 95, 133, 137), 98),
+    "x86_64": _SystemCalls(0, (23, 270, 7, 271, 232, 281, 441, 219), (61, 247, 130, 128), 202),
+    "aarch64": _GENERIC_CALLS,
+    "riscv64": _GENERIC_CALLS,
+    "loongarch64": _GENERIC_CALLS,
 }.get(platform.machine(), _SystemCalls())
 
 #: Folders of programs that are installed with the privileges of root; the last one is that of sudo-rs.
@@ -435,7 +439,9 @@ def waits_for_input(pid: int) -> bool:
         number, *arguments = _proc_file(pid, "syscall").split()
         if number.isdecimal() and int(number) == calls.futex and name.endswith("(fish"):
             return False
-        if not number.isdecimal() or (int(number) not in calls.waits and int(number) != calls.read):
+        if not number.isdecimal():  # it runs since its state was read, or waits for memory
+            return False
+        if int(number) not in calls.waits and int(number) != calls.read:
             return True
         if int(number) == calls.read and _is_terminal(pid, arguments[0]):
             return True

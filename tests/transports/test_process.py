@@ -8,6 +8,7 @@ import itertools
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -104,13 +105,36 @@ def test_only_reads_and_polls_are_wait_points(call: str, is_input: bool, tmp_pat
         assert program.stdout is not None
         program.stdout.readline()
         try:
-            while Path(f"/proc/{program.pid}/stat").read_text().split()[2] != "S" and program.poll() is None:
-                os.sched_yield()
+            wait_for_state(program.pid, "S")
             assert (process.wait_point(program.pid) is not None) is is_input
         finally:
             program.kill()
             os.close(master)
             os.close(slave)
+
+
+def test_poll_that_continues_after_a_stop_has_the_same_wait_point() -> None:
+    poll = "import select; p = select.poll(); p.register(0, select.POLLIN); print(flush=True); p.poll()"
+    with subprocess.Popen((sys.executable, "-c", poll), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        program.stdout.readline()
+        try:
+            wait_for_state(program.pid, "S")
+            before = process.wait_point(program.pid)
+            program.send_signal(signal.SIGSTOP)
+            wait_for_state(program.pid, "T")
+            program.send_signal(signal.SIGCONT)
+            wait_for_state(program.pid, "S")
+            assert before is not None
+            assert process.wait_point(program.pid) == before
+        finally:
+            program.kill()
+
+
+def wait_for_state(pid: int, state: str) -> None:
+    """Wait until a process has a state of proc(5), or has ended."""
+    while Path(f"/proc/{pid}/stat").read_text().split()[2] not in (state, "Z"):
+        os.sched_yield()
 
 
 def test_start_on_pipes_at_the_limit_of_open_files_leaves_no_descriptor_open(monkeypatch: pytest.MonkeyPatch) -> None:
