@@ -106,6 +106,19 @@ async def test_exec_after_restart_leaves_open_quote_with_prompt_shown_after_rest
     assert (reply.stdout, reply.exit_code, list(folder.iterdir())) == ("hi\n", 0, [])
 
 
+@pytest.mark.parametrize("program", ["bash", "dash"])
+async def test_exec_after_restart_runs_after_output_of_a_background_job(life: Life, folder: Path, program: str) -> None:
+    os.mkfifo(release := folder.parent / "release")
+    shell = await open_shell(life, program, folder, shell_integration="off")
+    await shell.write(f"cat {release} &\r")
+    assert (await shell.read(until_regex=r"(?m)^\[1\].*\n(.*\n)*.*[#$] $|&\s.*[#$] $", timeout_ms=PATIENCE_MS)).matched
+    shell = await life.again(shell)
+    release.write_text("from the job\n")
+    assert (await shell.read(cursor="0", until_regex="from the job", timeout_ms=PATIENCE_MS)).matched
+    reply = await shell.exec("echo hi", timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code) == ("hi\n", 0)
+
+
 @pytest.mark.parametrize("program", VI)
 async def test_exec_after_restart_leaves_vi_command_mode(life: Life, folder: Path, program: str) -> None:
     shell = await open_shell(life, program, folder, VI[program])

@@ -461,13 +461,14 @@ class PromptGuard:
             return
         foreground = terminal.shell_in_foreground()
         if foreground is not False:
+            began_at = line if typed.empty else lines_before(self._stream, typed.raw)[-1]
             # an unknown line of an earlier process may have begun before its prompt was received
-            began_at = lines_before(self._stream, typed.raw)[-1] if typed.owners else line
+            begins = (began_at,) if typed.filled is None else (began_at, line)
             reads = foreground or terminal.line_editor_active()
             # the prompt may follow text that was typed before it, and the line editor shows that text again
             lines = (line.__contains__ if reads else line.startswith, line.endswith, began_at.endswith)
             at_prompt = bool(learned and learned.strip() and any(has(learned) for has in lines))
-            if at_prompt or (not typed.empty and terminal.is_prompt(began_at, self._profile)):
+            if at_prompt or (not typed.empty and any(terminal.is_prompt(each, self._profile) for each in begins)):
                 return
             before_text = line[: max(len(line) - typed.characters, 0)]  # a prompt that was shown after the text was typed
             if not (typed.empty or typed.keys) and terminal.is_prompt(before_text, self._profile):
