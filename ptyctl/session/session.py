@@ -844,9 +844,12 @@ class Session:
             self.error_output.mask_typed(secret)
 
     def has_shell(self) -> bool:
-        """Return whether the session's program, or the program found by a probe, is a shell."""
+        """Return whether the session's program, or what it has executed (`env bash`), or a probed program is a shell."""
         shell = self.selector.shell
-        return shell_dialect(self.spec.program or "") is not None or (shell is not None and shell.marker is not None)
+        if shell_dialect(self.spec.program or "") is not None or (shell is not None and shell.marker is not None):
+            return True
+        program = self.terminal.foreground_program() if self.terminal.shell_in_foreground() else None
+        return program is not None and shell_dialect(program[1]) is not None
 
     def _command_unread(self, raw: int) -> bool:
         run = self.runs.current
