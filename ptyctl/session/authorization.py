@@ -198,6 +198,8 @@ class Authorization:
             if len(text) > LONG_TEXT:
                 raise place_changed("the command")
             verdict = self._judgement(places, writer).verdict(text, places)
+        if places[0].where == "program":
+            writer.review.record_program(is_for_program=True)
         keys = _CONTROL if is_quoted is None else _KEYS
         is_known = is_quoted or not (keys.search(text) or (is_quoted is False and self._recalls(text, places)))
         if not is_known or self._terminal.rewrites_input():
@@ -206,6 +208,26 @@ class Authorization:
         if approval is None:
             self._synchronisation.note_command(text)
         return approval
+
+    def check_for_shell(self, text: str, writer: Writer, block_id: str, *, is_shell: bool) -> None:
+        """Judge the command of a run again that was judged as input of a program, if a shell gets it now.
+
+        `is_shell`: it gets it as a quoted word. Otherwise the place where input goes now tells.
+
+        Raises:
+            PtyctlError: POLICY_DENIED; BUSY if it needs an approval: the next call asks for it.
+        """
+        if self._policy is None or not (is_shell or self._places.of_run()[0].where == "prompt"):
+            return
+        if len(text) > LONG_TEXT:
+            raise place_changed("the command")
+        places = (self._places.prompt(),)
+        verdict = self._judgement(places, writer).verdict(text, places)
+        if self._terminal.rewrites_input() or not (is_shell or _KEYS.search(text) is None):
+            verdict = stricter(verdict, self._judgement(places, writer).unreadable(places[0]))
+        if verdict.decision is Decision.ASK:
+            raise place_changed("the command")
+        self._enforcement.apply(verdict, text, places, writer, block_id)
 
     def check_command(self, text: str, writer: Writer) -> None:
         """Judge a command that the session types for a caller, as part of a mode change or of saving.

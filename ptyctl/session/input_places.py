@@ -49,7 +49,8 @@ class InputPlaces:
         """Return where the command of a run goes: to the prompt, or to that of a program (a REPL) in the foreground."""
         prompt, terminal = self.prompt(), self._terminal
         in_program = self._is_program()
-        if not in_program and terminal.shell_in_foreground() is False and self._stream.has_prompt_marks:
+        at_prompt = self._far_end.has_marks() and not self._stream.command_begun  # it runs a program for its prompt
+        if not (in_program or at_prompt) and terminal.shell_in_foreground() is False and self._stream.has_prompt_marks:
             program = terminal.foreground_program()
             in_program = program is not None and not may_run_shell(program[1])
         return self.in_program(prompt) if in_program else (prompt,)

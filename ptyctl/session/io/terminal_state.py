@@ -180,6 +180,10 @@ class TerminalState:
         channel = self._channel()
         return channel.input_is_read() if channel is not None else None
 
+    def waits_for_input(self) -> bool | None:
+        """Return whether the program in the foreground certainly waits for input; None if it cannot be observed."""
+        return None if self.input_is_read() is None else self._wait_point() is not None
+
     def wakeups(self) -> int | None:
         """Return how many times the foreground program was woken from sleep; None if unknown."""
         channel = self._channel()

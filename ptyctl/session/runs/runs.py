@@ -52,6 +52,10 @@ class Authorizer(Protocol):
         """Return the approval that a command must wait for, or None. Raises PtyctlError POLICY_DENIED; BUSY."""
         ...
 
+    def check_for_shell(self, text: str, writer: Writer, block_id: str, *, is_shell: bool) -> None:
+        """Judge a command for a shell that was judged for a program. Raises PtyctlError POLICY_DENIED; BUSY."""
+        ...
+
     def confirm(self, permit: Any, writer: Writer) -> str:
         """Use an approval; return the command to type. Raises PtyctlError DECLINED."""
         ...
@@ -145,6 +149,10 @@ class Runs:
                 await judge_ahead(text, writer)
                 await self._wait_until_free()
             fence = self._gate.check(writer)
+        if self._selector.may_run_prompt_programs():
+            await self._selector.wait_for_prompt_programs()
+            await self._wait_until_free()
+            fence = self._gate.check(writer)
         guard = PromptGuard(self._terminal, profile)
         if self._ended_at_marker == self._stream.line_feeds and guard.shows_password_question():
             await guard.wait_for_prompt_after_question()
@@ -181,8 +189,15 @@ class Runs:
         self._add(run)
         self._on_begin(run)
         self._run_tasks = start_run_tasks(run, rules, self._terminal, self.interrupted)
-        self._task = start_eagerly(self._type(run, self._selector.begin(run, writer)), f"run {run.block_id}")
+        typing = self._selector.begin(run, writer, self._check_for_shell)
+        self._task = start_eagerly(self._type(run, typing), f"run {run.block_id}")
         self._on_typed()
+
+    def _check_for_shell(self, run: Run, writer: Writer, is_shell: bool) -> None:
+        """Judge a command that was judged for a program again if a shell gets it. Raises PtyctlError."""
+        if self._authorizer is not None:
+            text = run.command if run.submitted is None else run.submitted
+            self._authorizer.check_for_shell(text, writer, run.block_id, is_shell=is_shell)
 
     def _hold(self, run: Run, rules: list[ResponseRule], writer: Writer, permit: Permit) -> None:
         """Hold a run until its approval is answered. It is then started in the context of the caller that requested it."""

@@ -129,8 +129,16 @@ class StrategySelector:
             self.shell, self._defined_marker = None, None
         self._integrated, self._marks_lost = True, False
 
-    async def begin(self, run: Run, writer: Writer) -> None:
-        """Select the strategy and type the command."""
+    async def begin(self, run: Run, writer: Writer, check_for_shell: Callable[[Run, Writer, bool], None]) -> None:
+        """Select the strategy and type the command.
+
+        Args:
+            check_for_shell: raises PtyctlError if the command was judged for a program and a shell, which gets it now, must
+                not get it. The last argument tells whether a shell certainly gets it.
+
+        Raises:
+            PtyctlError: as `PromptGuard` and `Gate.type`.
+        """
         self.strategy = None
         marker = await self._marker(run, writer)
         if marker is None:
@@ -147,6 +155,8 @@ class StrategySelector:
                 local=self._program is not None and self._terminal.shell_in_foreground() is not False,
                 program=self._shell_program,
             )
+        if writer.review.is_for_program:
+            check_for_shell(run, writer, marker is not None)
         await self.strategy.type(run, writer)
 
     def select_marks(self) -> None:
@@ -233,8 +243,7 @@ class StrategySelector:
         enabled = "auto" if rc_mode is None else rc_mode.enabled
         lines = run.request is not None and run.request.lines is not None
         if self.shell is not None and self.shell.marker is not None and not self.has_marks:
-            await self._wait_for_prompt_functions()
-            self._notice_another_shell()
+            self._notice_another_shell(await self.wait_for_prompt_programs())
         await self._clear_shell_line(run)
         if enabled is False or lines:
             run.without_exit_code("rc_mode is off" if enabled is False else "lines are not a shell's command")
@@ -243,7 +252,8 @@ class StrategySelector:
             self.shell = await self._find_shell(run, writer, forced=enabled is True)
             self._line_runs_in_shell = self._line_runs_in_shell and self.shell is None
             if self.shell is not None and self.shell.marker is not None:
-                self._shell_program = self._terminal.foreground_program()
+                if self._terminal.shell_may_read():  # and no program that the shell runs for its prompt
+                    self._shell_program = self._terminal.foreground_program()
                 self._defined_marker = self.shell.marker if self.shell.defined else None
                 await self._terminal.learn_first_prompt_wait()
             await self._clear_shell_line(run)
@@ -274,22 +284,40 @@ class StrategySelector:
             guard, is_known = PromptGuard(self._terminal, run.profile), self._defined_marker is not None
             await guard.clear_shell_line(lambda: self.has_marks, is_known=is_known)
 
-    async def _wait_for_prompt_functions(self) -> None:
-        """Wait until programs that a shell without marks runs for its prompt have ended, if users have entered no line."""
+    def may_run_prompt_programs(self) -> bool:
+        """Return whether a shell of this machine sends no marks of its prompt, before which it may run programs."""
+        return self._shell_program is not None and self.shell is not None and not self.has_marks
+
+    async def wait_for_prompt_programs(self) -> tuple[int, str] | None:
+        """Wait until the programs that a shell without marks runs for its prompt have ended.
+
+        The next command is judged and typed at the prompt then, and not for such a program.
+
+        Returns:
+            The program in the foreground as it was seen last; None if it is unknown.
+        """
         terminal, deadline = self._terminal, self._terminal.now() + CLEAR_WAIT_S
-        while self._runs_prompt_function() and terminal.now() < deadline and self._stream.ended is None:
-            await self._stream.wait(min(terminal.now() + _POLL_S, deadline))
+        program = terminal.foreground_program()
+        while terminal.now() < deadline and self._stream.ended is None:
+            if self._is_prompt_program(program):
+                await self._stream.wait(min(terminal.now() + _POLL_S, deadline))
+            elif program == self._shell_program or program == terminal.foreground_program():
+                break
+            program = terminal.foreground_program()
+        return program
 
-    def _runs_prompt_function(self) -> bool:
-        terminal, program = self._terminal, self._terminal.foreground_program()
-        is_other = program is not None and self._shell_program not in (None, program)
-        if not is_other or not terminal.unfinished_line.nothing_entered:
+    def _is_prompt_program(self, program: tuple[int, str] | None) -> bool:
+        """Return whether the shell runs the program for its prompt: users have entered no line that starts one."""
+        terminal = self._terminal
+        if program is None or self._shell_program in (None, program) or not terminal.unfinished_line.nothing_entered:
             return False
-        return not (terminal.shell_may_read() and terminal.input_is_read())  # a nested shell reads at its prompt
+        if terminal.reads_line():
+            return False
+        return not terminal.shell_may_read() or terminal.input_is_read() is False  # a nested shell reads at its prompt
 
-    def _notice_another_shell(self) -> None:
+    def _notice_another_shell(self, program: tuple[int, str] | None) -> None:
         """Forget a shell without marks if another program is in the foreground, or may be: a user has entered a line."""
-        terminal, program = self._terminal, self._terminal.foreground_program()
+        terminal = self._terminal
         entered = terminal.entered_raw >= 0
         if program != self._shell_program or (program is None and entered):
             marker = self.shell.marker if self.shell is not None and program is None else None
@@ -426,7 +454,7 @@ class StrategySelector:
         learned = terminal.learned_prompt
 
         def may_follow() -> bool:
-            return now < due or (learned is None and now < deadline and terminal.input_is_read() is False)
+            return now < due or (learned is None and now < deadline and terminal.waits_for_input() is False)
 
         while stream.ended is None and may_follow():
             if self.has_marks:
@@ -438,6 +466,8 @@ class StrategySelector:
                 return
             await stream.wait(due if now < due else now + _POLL_S)
             now = terminal.now()
+        if learned is None and not terminal.last_line():
+            await terminal.nothing_more()
         self._has_line_editor = BRACKETED_PASTE in stream.terminal_modes
         self._learn_prompt(run)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -23,7 +24,9 @@ def write_and_wait(channel: LocalChannel, data: bytes) -> int:
     """Write input, and wait in the event loop until the program has handled it, so that its output arrives in one piece."""
     before = channel.wakeups()
     size = _write(channel, data)
+    deadline = time.monotonic() + 30
     while channel.wakeups() == before or not channel.input_is_read():
+        assert time.monotonic() < deadline
         os.sched_yield()
     return size
 
