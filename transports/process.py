@@ -37,7 +37,7 @@ class _SystemCalls:
     Attributes:
         read: read(2).
         polls: select(2), pselect6(2), poll(2), ppoll(2), epoll_wait(2), epoll_pwait(2) and epoll_pwait2(2); also
-            restart_syscall(2), by which a poll continues after the process was stopped.
+            restart_syscall(2), which continues a poll after the process was stopped.
         waits: wait4(2), waitid(2), rt_sigsuspend(2) and rt_sigtimedwait(2).
         futex: futex(2). fish waits there for its own threads, for example while it completes a word.
     """
@@ -437,9 +437,9 @@ def waits_for_input(pid: int) -> bool:
     calls = _SYSTEM_CALLS
     try:
         number, *arguments = _proc_file(pid, "syscall").split()
-        if number.isdecimal() and int(number) == calls.futex and name.endswith("(fish"):
+        if not number.isdecimal():  # it has begun to run since its state was read, or waits for memory
             return False
-        if not number.isdecimal():  # it runs since its state was read, or waits for memory
+        if int(number) == calls.futex and name.endswith("(fish"):
             return False
         if int(number) not in calls.waits and int(number) != calls.read:
             return True

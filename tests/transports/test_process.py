@@ -81,7 +81,7 @@ def test_fish_that_waits_for_its_threads_does_not_wait_for_input(name: str, wait
             waiter.kill()
 
 
-#: What a program waits in, and whether it may wait for input there. A full pipe stands for a terminal that takes no output.
+#: What a program waits in, and whether it may wait for input there. A full pipe replaces a terminal that takes no output.
 WAITS = {
     "terminal": ("os.read(0, 1)", True),
     "select": ("select.select([0], [], [])", True),
