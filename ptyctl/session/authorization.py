@@ -199,35 +199,43 @@ class Authorization:
                 raise place_changed("the command")
             verdict = self._judgement(places, writer).verdict(text, places)
         if places[0].where == "program":
-            writer.review.record_program(is_for_program=True)
-        keys = _CONTROL if is_quoted is None else _KEYS
-        is_known = is_quoted or not (keys.search(text) or (is_quoted is False and self._recalls(text, places)))
-        if not is_known or self._terminal.rewrites_input():
-            verdict = stricter(verdict, self._judgement(places, writer).unreadable(places[0]))
+            writer.review.record_program()
+        verdict = self._with_certainty(verdict, text, places, writer, is_quoted=is_quoted)
         approval = self._enforcement.apply(verdict, text, places, writer, block_id)
         if approval is None:
             self._synchronisation.note_command(text)
         return approval
 
-    def check_for_shell(self, text: str, writer: Writer, block_id: str, *, is_shell: bool) -> None:
+    def _with_certainty(
+        self, verdict: Verdict, text: str, places: Sequence[Place], writer: Writer, *, is_quoted: bool | None
+    ) -> Verdict:
+        """Return the verdict on the command of a run, or the stricter one on a text that may be changed on its way."""
+        keys = _CONTROL if is_quoted is None else _KEYS
+        is_known = is_quoted or not (keys.search(text) or (is_quoted is False and self._recalls(text, places)))
+        if is_known and not self._terminal.rewrites_input():
+            return verdict
+        return stricter(verdict, self._judgement(places, writer).unreadable(places[0]))
+
+    def check_for_shell(self, text: str, writer: Writer, block_id: str, *, is_quoted: bool) -> None:
         """Judge the command of a run again that was judged as input of a program, if a shell gets it now.
 
-        `is_shell`: it gets it as a quoted word. Otherwise the place where input goes now tells.
+        Args:
+            is_quoted: a shell certainly gets the command, as a quoted word. Otherwise it is judged if a prompt gets input now.
 
         Raises:
-            PtyctlError: POLICY_DENIED; BUSY if it needs an approval: the next call asks for it.
+            PtyctlError: POLICY_DENIED; BUSY if it needs an approval that it does not have: the next call asks for it.
         """
-        if self._policy is None or not (is_shell or self._places.of_run()[0].where == "prompt"):
+        if self._policy is None or not (is_quoted or self._places.of_run()[0].where == "prompt"):
             return
         if len(text) > LONG_TEXT:
             raise place_changed("the command")
         places = (self._places.prompt(),)
         verdict = self._judgement(places, writer).verdict(text, places)
-        if self._terminal.rewrites_input() or not (is_shell or _KEYS.search(text) is None):
-            verdict = stricter(verdict, self._judgement(places, writer).unreadable(places[0]))
-        if verdict.decision is Decision.ASK:
+        verdict = self._with_certainty(verdict, text, places, writer, is_quoted=is_quoted)
+        if verdict.decision is not Decision.ASK:
+            self._enforcement.apply(verdict, text, places, writer, block_id)
+        elif not _is_approved(text, verdict, writer):
             raise place_changed("the command")
-        self._enforcement.apply(verdict, text, places, writer, block_id)
 
     def check_command(self, text: str, writer: Writer) -> None:
         """Judge a command that the session types for a caller, as part of a mode change or of saving.
@@ -780,3 +788,9 @@ class Authorization:
 
 def _is_strict(verdict: Verdict) -> bool:
     return verdict.decision in (Decision.ASK, Decision.DENY)
+
+
+def _is_approved(text: str, verdict: Verdict, writer: Writer) -> bool:
+    """Return whether a person has approved this text under all rules of the verdict."""
+    permit = writer.review.permit
+    return isinstance(permit, Approval) and permit.text == text and set(verdict.rules) <= set(permit.held.rules)

@@ -844,7 +844,7 @@ class Session:
             self.error_output.mask_typed(secret)
 
     def has_shell(self) -> bool:
-        """Return whether the session's program, or what it has executed (`env bash`), or a probed program is a shell."""
+        """Return whether a shell runs in the session: its program, one that replaced it (`env bash`), or a probed one."""
         shell = self.selector.shell
         if shell_dialect(self.spec.program or "") is not None or (shell is not None and shell.marker is not None):
             return True

@@ -9,7 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -488,6 +488,32 @@ async def test_held_command_runs_once_it_is_approved(console: Supervised) -> Non
     final = await execute(console.session, again, None)
     assert (final.done_reason, final.block_id, executed(console.device)) == ("prompt", reply.block_id, ["reload"])
     assert console.session.blocks.get(reply.block_id).status == "completed"  # type: ignore[union-attr]
+
+
+async def test_command_judged_for_a_program_needs_an_approval_of_its_text_for_a_shell(console: Supervised) -> None:
+    await run_command(console.session, "reload", timeout_ms=0)
+    (request,) = console.requests
+    console.approvals.approve(request.approval_id, BOB)
+    check, approved = partial(console.session.authorization.check_for_shell, block_id="b", is_quoted=True), Writer()
+    approved.review.record_approval(request, edited=False)
+    check("show clock", Writer())
+    check("reload", approved)
+    for writer, text, code in (
+        (Writer(), "reload", ErrorCode.BUSY),
+        (approved, "reload in 5", ErrorCode.BUSY),
+        (approved, "erase startup-config", ErrorCode.POLICY_DENIED),
+    ):
+        with pytest.raises(PtyctlError) as refused:
+            check(text, writer)
+        assert refused.value.code is code
+
+
+async def test_tab_in_a_command_judged_for_a_program_is_a_key_for_a_shell(console: Supervised) -> None:
+    text = "show clock\t"
+    with pytest.raises(PtyctlError) as refused:
+        console.session.authorization.check_for_shell(text, Writer(), "b", is_quoted=False)
+    assert refused.value.details["reason"] == "place_changed"
+    console.session.authorization.check_for_shell(text, Writer(), "b", is_quoted=True)
 
 
 async def test_other_commands_run_while_one_is_held(console: Supervised) -> None:

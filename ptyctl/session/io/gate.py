@@ -80,7 +80,7 @@ class Review:
     """The result of judging a writer's input: the last verdict, and the approval that the input waits for or has.
 
     `warned`: the last verdict that warns. `edited`: the approver has changed the text. `is_secret`: the text must not be
-    shown. `is_for_program`: a command was judged as input of a program, and not approved.
+    shown. `is_for_program`: a command was judged as input of a program.
     """
 
     verdict: Verdict | None = None
@@ -97,9 +97,9 @@ class Review:
         if verdict.decision is Decision.WARN:
             self.warned = verdict
 
-    def record_program(self, *, is_for_program: bool) -> None:
-        """Record whether a command was judged as input of a program."""
-        self.is_for_program = is_for_program
+    def record_program(self) -> None:
+        """Record that a command was judged as input of a program."""
+        self.is_for_program = True
 
     def record_request(self, permit: Permit) -> None:
         """Record that the input waits for an approval."""
@@ -107,7 +107,7 @@ class Review:
 
     def record_approval(self, permit: Permit, *, edited: bool) -> None:
         """Record that the input is approved."""
-        self.permit, self.edited, self.is_for_program = permit, edited, False
+        self.permit, self.edited = permit, edited
 
     def record_refusal(self, *, is_secret: bool) -> None:
         """Record that the text is denied, and whether it must not be shown."""

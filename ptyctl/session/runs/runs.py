@@ -52,7 +52,7 @@ class Authorizer(Protocol):
         """Return the approval that a command must wait for, or None. Raises PtyctlError POLICY_DENIED; BUSY."""
         ...
 
-    def check_for_shell(self, text: str, writer: Writer, block_id: str, *, is_shell: bool) -> None:
+    def check_for_shell(self, text: str, writer: Writer, block_id: str, *, is_quoted: bool) -> None:
         """Judge a command for a shell that was judged for a program. Raises PtyctlError POLICY_DENIED; BUSY."""
         ...
 
@@ -149,7 +149,7 @@ class Runs:
                 await judge_ahead(text, writer)
                 await self._wait_until_free()
             fence = self._gate.check(writer)
-        if self._selector.may_run_prompt_programs():
+        if self._selector.may_run_prompt_programs():  # before the command is judged: it goes to the shell
             await self._selector.wait_for_prompt_programs()
             await self._wait_until_free()
             fence = self._gate.check(writer)
@@ -193,11 +193,11 @@ class Runs:
         self._task = start_eagerly(self._type(run, typing), f"run {run.block_id}")
         self._on_typed()
 
-    def _check_for_shell(self, run: Run, writer: Writer, is_shell: bool) -> None:
+    def _check_for_shell(self, run: Run, writer: Writer, is_quoted: bool) -> None:
         """Judge a command that was judged for a program again if a shell gets it. Raises PtyctlError."""
         if self._authorizer is not None:
             text = run.command if run.submitted is None else run.submitted
-            self._authorizer.check_for_shell(text, writer, run.block_id, is_shell=is_shell)
+            self._authorizer.check_for_shell(text, writer, run.block_id, is_quoted=is_quoted)
 
     def _hold(self, run: Run, rules: list[ResponseRule], writer: Writer, permit: Permit) -> None:
         """Hold a run until its approval is answered. It is then started in the context of the caller that requested it."""

@@ -134,7 +134,7 @@ class StrategySelector:
 
         Args:
             check_for_shell: raises PtyctlError if the command was judged for a program and a shell, which gets it now, must
-                not get it. The last argument tells whether a shell certainly gets it.
+                not get it. The last argument tells whether a shell certainly gets it, as a quoted word.
 
         Raises:
             PtyctlError: as `PromptGuard` and `Gate.type`.
@@ -285,7 +285,7 @@ class StrategySelector:
             await guard.clear_shell_line(lambda: self.has_marks, is_known=is_known)
 
     def may_run_prompt_programs(self) -> bool:
-        """Return whether a shell of this machine sends no marks of its prompt, before which it may run programs."""
+        """Return whether a shell of this machine is used without marks: before its prompt, it may run programs unnoticed."""
         return self._shell_program is not None and self.shell is not None and not self.has_marks
 
     async def wait_for_prompt_programs(self) -> tuple[int, str] | None:
