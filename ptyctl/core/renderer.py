@@ -358,8 +358,8 @@ class UnboundedScreen:
         if size == 2 and self.column() == self.width - 1:
             if not self.autowrap:
                 return
-            if not self.pending:  # it wraps as a whole
-                self._put(line, _PAD)
+            if not self.pending:
+                self._pass_last_column(line)
         if self.pending:
             self._wrap(line)
             line = self._line()
@@ -370,6 +370,13 @@ class UnboundedScreen:
         self._put(line, character)
         if size == 2:
             self._put(line, _FILLER)
+
+    def _pass_last_column(self, line: list[str]) -> None:
+        """Move past the last column, where a wide character does not fit. A character there stays."""
+        if self.x < len(line) and line[self.x] != _VOID:
+            self.x, self.pending = self.x + 1, True
+        else:
+            self._put(line, _PAD)
 
     def _wrap(self, line: list[str]) -> None:
         """Apply the pending wrap, or without autowrap stay on the last column."""

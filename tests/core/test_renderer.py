@@ -245,6 +245,7 @@ AT_THE_TOP = WRAPPING | st.sampled_from([b"\x1b7", b"\x1b8"])
 
 @example((b"\n" * 150, [b"123456789", b"x", b"\v", b"ab"]))
 @example((b"\n" * 150, [b"123456789", b"x", b"\x1bD", b"\r", b"ab"]))
+@example((b"\n" * 150, [b"123456789", b"x", b"\x1b[B", "日".encode()]))
 @given(
     st.tuples(st.just(b"\n" * 150), st.lists(AT_THE_BOTTOM, max_size=40))
     | st.tuples(st.just(b"\n" * 60 + b"\x1b7"), st.lists(AT_THE_TOP, max_size=20))
