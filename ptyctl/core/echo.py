@@ -6,6 +6,8 @@ terminal's.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .renderer import render
 
 #: Widths that devices assume regardless of the terminal: the default, and no limit.
@@ -27,7 +29,7 @@ def echo_end(data: bytes, prompt: str, line: str, width: int, max_rows: int = _M
         return end
     first_end, incomplete, matched = end, False, 0
     for _ in range(max_rows):
-        rendered = [render(prompt.encode() + data[:end], columns) for columns in (width, *_ASSUMED_WIDTHS)]
+        rendered = [render(prompt.encode() + data[:end], columns) for columns in _widths(width)]
         echo = next((text for text in rendered if _is_echo(_joined(text), prompt, line)), None)
         if echo is not None and echo.endswith("\n"):
             return end
@@ -47,8 +49,13 @@ def echo_end(data: bytes, prompt: str, line: str, width: int, max_rows: int = _M
 
 def may_continue_echo(data: bytes, prompt: str, line: str, width: int) -> bool:
     """Return whether `data` may be the begin of an echo. `echo_end` waits for a line end, which other output may not have."""
-    rendered = (_joined(render(prompt.encode() + data, columns)) for columns in (width, *_ASSUMED_WIDTHS))
+    rendered = (_joined(render(prompt.encode() + data, columns)) for columns in _widths(width))
     return any(_is_part_of_echo(shown.rstrip(), prompt, line) for shown in rendered)
+
+
+def _widths(terminal: int) -> Iterable[int]:
+    """Return the widths that a device may assume, each once, beginning with that of the terminal."""
+    return dict.fromkeys((terminal, *_ASSUMED_WIDTHS))
 
 
 def _is_part_of_echo(shown: str, prompt: str, line: str) -> bool:

@@ -19,7 +19,7 @@ SHOWN = {
     "doubled": f"{WHOLE[4:80]}{WHOLE[80]}\r{WHOLE[80:]}",
     "cut behind": f"{WHOLE[4:79]}$",
     "cut before": f"{WHOLE[4:80]}\r{PROMPT}${WHOLE[40:]}\x1b[K",
-    "repainted": "".join(f"\r{PROMPT}{LONG[:end]}\x1b[K" for end in range(1, len(LONG) + 1)),
+    "repainted": "".join(f"\r{PROMPT}{LONG[:end]}\x1b[K" for end in (*range(1, len(LONG), 8), len(LONG))),
 }
 OUTPUT = b"first line of output\r\nsecond\r\n"
 
