@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from fixtures.built_models import build_models
 from fixtures.daemons import daemon_folder
 from fixtures.forked_process import ForkedDaemon, start_template
 from fixtures.home import create_home
+from fixtures.preparation import prepare
 from fixtures.servers.nats import NatsCluster, delete_buckets, running_nats
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.forked_workers import ForkedWorkers
@@ -72,8 +72,8 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Prepare what the workers inherit: complete models, and no modules or collected tests to visit in garbage collections."""
-    build_models()
+    """Prepare what the workers inherit; garbage collections do not visit the modules and the collected tests."""
+    prepare()
     gc.collect()
     gc.freeze()
     gc.enable()

@@ -84,9 +84,9 @@ def _run(arguments: list[str]) -> int:
     if (frequent := run_frequent(arguments)) is not None:
         sys.stdout.flush()
         return frequent
-    from .app import app
+    from .app import click_command
 
-    code = app(arguments, prog_name="ptyctl", standalone_mode=False)
+    code = click_command()(arguments, prog_name="ptyctl", standalone_mode=False)
     sys.stdout.flush()
     return code if isinstance(code, int) else 0
 

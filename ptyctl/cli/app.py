@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -117,3 +118,9 @@ def demo(
 def version() -> None:
     """Print the version."""
     typer.echo(f"ptyctl {__version__}")
+
+
+@cache
+def click_command() -> Any:
+    """Return the click command of the application. Its conversion takes 40 ms, and is done once in a process."""
+    return typer.main.get_command(app)
