@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
-import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TextIO
+
+from fixtures.forked_process import ForkedProcess
 
 #: Number of the last lines of the log that are shown when a node ended.
 _SHOWN_LINES = 20
@@ -20,19 +23,20 @@ class NodeProcess:
     the test fails.
     """
 
-    def __init__(self, name: str, arguments: Sequence[str], log: Path) -> None:
-        """Create it. `arguments` are those of the interpreter, whose standard error is appended to `log`."""
+    def __init__(self, name: str, function: Callable[..., None], arguments: Sequence[object], log: Path) -> None:
+        """Create it. The process calls the function with the arguments; its standard error is appended to `log`."""
         self.name = name
-        self._command = [sys.executable, *arguments]
-        self._log = log
-        self._process: asyncio.subprocess.Process | None = None
+        self._function, self._arguments, self._log = function, arguments, log
+        self._process: ForkedProcess | None = None
+        self._stdin: TextIO | None = None
 
     async def start(self) -> None:
         """Start it; it must not be running."""
-        with self._log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *self._command, cwd=Path(__file__).parents[2], stdin=asyncio.subprocess.PIPE, stderr=log
-            )
+        self._close_input()
+        read_end, write_end = os.pipe()
+        self._stdin = os.fdopen(write_end, "w", buffering=1)
+        with os.fdopen(read_end) as stdin, self._log.open("ab") as log:
+            self._process = ForkedProcess(self._function, *self._arguments, files=(stdin.fileno(), log.fileno(), log.fileno()))
 
     async def restart_ended(self) -> None:
         """Start the node again if it has ended, as it does if the servers do not answer at its start."""
@@ -60,9 +64,8 @@ class NodeProcess:
 
     def write(self, line: str) -> None:
         """Write a line to its standard input."""
-        assert self._process is not None
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{line}\n".encode())
+        assert self._stdin is not None
+        print(line, file=self._stdin)
 
     async def kill(self) -> None:
         """Kill it, if it runs."""
@@ -70,10 +73,15 @@ class NodeProcess:
             print(self.end())
         elif self._process is not None:
             self._process.kill()
-            await self._process.wait()
+            await self.wait()
         self._process = None
+        self._close_input()
 
     async def wait(self) -> None:
         """Wait for its end."""
         assert self._process is not None
-        await self._process.wait()
+        await asyncio.to_thread(self._process.wait)
+
+    def _close_input(self) -> None:
+        if self._stdin is not None:
+            self._stdin.close()

@@ -1,4 +1,4 @@
-"""A node in a separate process that serves a socket: `python -m tests.fleet.served_node ...`.
+"""A node in a separate process that serves a socket.
 
 Arguments: the URLs of the NATS servers with commas, the name of the node, its state directory, the runtime directory of its
 socket, and the file of its inventory. Each line of its standard input is a step of its wall clock in seconds.
@@ -40,6 +40,7 @@ async def serve(urls: list[str], name: str, state_dir: Path, runtime_dir: Path, 
             clock.step_s += float(line)
 
 
-if __name__ == "__main__":
-    urls, name, *paths = sys.argv[1:]
+def run(*arguments: str) -> None:
+    """Run the node; see the top of the module for the arguments."""
+    urls, name, *paths = arguments
     asyncio.run(serve(urls.split(","), name, *map(Path, paths)))

@@ -28,6 +28,7 @@ from ptyctl.api.handle import SessionHandle
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from ptyctl.fleet.buckets import CLAIMS, LEASES, encode_key
+from tests.fleet import served_node
 from tests.fleet.line_history import Granted, Written, find_faults
 from tests.fleet.node_process import NodeProcess
 from tests.fleet.nodes import TIMES
@@ -59,7 +60,7 @@ class ServedNode(NodeProcess):
         self.proxies = proxies
         urls = ",".join(f"nats://127.0.0.1:{proxy.port}" for proxy in proxies)
         arguments = [urls, name, str(folder / name), str(runtime_dir), str(folder / "devices.toml")]
-        super().__init__(name, ["-m", "tests.fleet.served_node", *arguments], folder / f"{name}.log")
+        super().__init__(name, served_node.run, arguments, folder / f"{name}.log")
         self._runtime_dir = RuntimeDir(runtime_dir)
         self._remote: RemoteController | None = None
         self._connecting = asyncio.Lock()

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.forked_process import run_source
 from tests.fleet.node_process import NodeProcess
 
 
 def process(source: str, folder: Path) -> NodeProcess:
-    return NodeProcess("a", ["-S", "-c", source], folder / "a.log")
+    return NodeProcess("a", run_source, (source, ()), folder / "a.log")
 
 
 async def test_node_that_ended_shows_its_exit_status_and_the_end_of_its_log(

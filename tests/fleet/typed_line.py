@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from tests.fleet import typing_node
 from tests.fleet.line_history import Typed, Written, find_faults
 from tests.fleet.node_process import NodeProcess
 
@@ -79,7 +80,7 @@ class TypingNode(NodeProcess):
     def __init__(self, urls: list[str], name: str, folder: Path, port: int) -> None:
         self.record = folder / f"{name}.tokens"
         arguments = [",".join(urls), name, str(folder / name), str(port), str(self.record)]
-        super().__init__(name, ["-m", "tests.fleet.typing_node", *arguments], folder / f"{name}.log")
+        super().__init__(name, typing_node.run, arguments, folder / f"{name}.log")
 
     def acknowledged(self) -> list[Written]:
         lines = self.record.read_text().splitlines()

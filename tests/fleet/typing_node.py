@@ -1,4 +1,4 @@
-"""A node in a separate process that types on a console whenever it owns it: `python -m tests.fleet.typing_node ...`.
+"""A node in a separate process that types on a console whenever it owns it.
 
 Arguments: the URLs of the NATS servers with commas, the name of the node, its state directory, the port of the console, and the
 file for the tokens whose writes have returned, with their fences. Numbers of tokens continue where the file ends.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
@@ -65,6 +64,7 @@ async def _type_tokens(node: RunningNode, port: int, numbers: Iterator[int], fil
         await asyncio.sleep(_PAUSE_S)
 
 
-if __name__ == "__main__":
-    urls, name, state_dir, port, record = sys.argv[1:]
+def run(*arguments: str) -> None:
+    """Run the node; see the top of the module for the arguments."""
+    urls, name, state_dir, port, record = arguments
     asyncio.run(type_when_owner(urls.split(","), name, Path(state_dir), int(port), Path(record)))
