@@ -72,7 +72,7 @@ class Authorization:
         *,
         binding: Callable[[], str],
         post_notice: Callable[[str], None],
-        on_refused: Callable[[Writer, str, PtyctlError, str | None, str], None] = lambda *refused: None,
+        on_refused: Callable[[Writer, str, PtyctlError, str | None, str], None],
     ) -> None:
         """Create the authorization of one session.
 
@@ -416,7 +416,7 @@ class Authorization:
         self._synchronisation.synchronise()
         self._line.lose()
 
-    def line_restored(self, text: bytes | None, *, is_recorded: bool = True) -> None:
+    def line_restored(self, text: bytes | None, *, is_recorded: bool) -> None:
         """Continue the pending line of an earlier process.
 
         Lines that it may continue are not known. At a shell's prompt the screen cannot show them, so it is not judged by that.

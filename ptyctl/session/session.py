@@ -243,8 +243,8 @@ class Session:
         self.runs = Runs(
             self.terminal,
             self.selector,
+            self.authorization,
             first_seq=self.blocks.last_seq() + 1,
-            authorizer=self.authorization,
             on_hold=self.blocks.hold,
             on_discard=self._run_refused,
             on_begin=self._run_begun,

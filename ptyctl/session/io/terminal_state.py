@@ -23,7 +23,6 @@ SETTLE_S = 0.15
 #: Shorter time for a prompt directly below the complete echo of a line: line editors repaint, and some devices discard input
 #: right after they print a question (seconds).
 ANSWER_S = 0.02
-_UNLIMITED_COLUMNS = 1 << 30
 #: Interval at which to check whether a shell waits at its prompt (seconds).
 _POLL_S = 0.005
 REPORT_LOST = (
@@ -55,10 +54,10 @@ class TerminalState:
         stream: OutputStream,
         gate: Gate,
         *,
-        expects_prompt: bool = True,
-        channel: Callable[[], Channel | None] = lambda: None,
-        width: Callable[[], int] = lambda: _UNLIMITED_COLUMNS,
-        on_notice: Callable[[str], None] = lambda notice: None,
+        expects_prompt: bool,
+        channel: Callable[[], Channel | None],
+        width: Callable[[], int],
+        on_notice: Callable[[str], None],
     ) -> None:
         """Create the state. `channel` and `width` return channel and number of columns; `on_notice` posts a notice to users."""
         self.stream = stream

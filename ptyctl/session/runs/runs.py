@@ -74,20 +74,20 @@ class Runs:
         self,
         terminal: TerminalState,
         selector: StrategySelector,
-        first_seq: int = 1,
+        authorizer: Authorizer,
         *,
-        authorizer: Authorizer | None = None,
-        on_hold: Callable[[Run], None] = lambda run: None,
-        on_discard: Callable[[Run], None] = lambda run: None,
-        on_begin: Callable[[Run], None] = lambda run: None,
-        on_typed: Callable[[], None] = lambda: None,
-        on_end: Callable[[Run], None] = lambda run: None,
+        first_seq: int,
+        on_hold: Callable[[Run], None],
+        on_discard: Callable[[Run], None],
+        on_begin: Callable[[Run], None],
+        on_typed: Callable[[], None],
+        on_end: Callable[[Run], None],
     ) -> None:
         """Create the runs of a session.
 
         Args:
+            authorizer: judges each command.
             first_seq: the number of the first run.
-            authorizer: judges each command; without one, everything is allowed.
             on_hold, on_discard: called when a run waits for an approval, and when it ends because its command was refused.
             on_begin, on_end: called once for each other run.
             on_typed: called after each `on_begin`, when the command is being typed or was typed.
@@ -139,14 +139,14 @@ class Runs:
         fence = self._gate.check(writer)
         rules = compile_responses(request, writer)
         text = command if submitted is None else submitted
-        judge_ahead = self._authorizer.judge_ahead if self._authorizer is not None and len(text) > LONG_TEXT else None
-        if judge_ahead is not None:
-            await judge_ahead(text, writer)
+        is_long = len(text) > LONG_TEXT
+        if is_long:
+            await self._authorizer.judge_ahead(text, writer)
             fence = self._gate.check(writer)  # the lock may have changed meanwhile
         if self.current is not None or self._reserved_for or not self._terminal.line_untouched:
             await self._wait_until_free()
-            if judge_ahead is not None:  # the command may be typed in another program now
-                await judge_ahead(text, writer)
+            if is_long:  # the command may be typed in another program now
+                await self._authorizer.judge_ahead(text, writer)
                 await self._wait_until_free()
             fence = self._gate.check(writer)
         if self._selector.may_run_prompt_programs():  # before the command is judged: it goes to the shell
@@ -173,16 +173,15 @@ class Runs:
             cwd=cwd,
             review=writer.review,
         )
-        if self._authorizer is not None:
-            try:
-                permit = self._authorizer.judge_command(text, writer, run.block_id, is_quoted=self._is_quoted(request))
-            except PtyctlError as error:
-                self._deny(run, writer, error)
-                raise
-            if permit is not None:
-                self._hold(run, rules, writer, permit)
-                return run
-        self._start(run, rules, writer)
+        try:
+            permit = self._authorizer.judge_command(text, writer, run.block_id, is_quoted=self._is_quoted(request))
+        except PtyctlError as error:
+            self._deny(run, writer, error)
+            raise
+        if permit is not None:
+            self._hold(run, rules, writer, permit)
+        else:
+            self._start(run, rules, writer)
         return run
 
     def _start(self, run: Run, rules: list[ResponseRule], writer: Writer) -> None:
@@ -195,9 +194,8 @@ class Runs:
 
     def _check_for_shell(self, run: Run, writer: Writer, is_quoted: bool) -> None:
         """Judge a command that was judged for a program again if a shell gets it. Raises PtyctlError."""
-        if self._authorizer is not None:
-            text = run.command if run.submitted is None else run.submitted
-            self._authorizer.check_for_shell(text, writer, run.block_id, is_quoted=is_quoted)
+        text = run.command if run.submitted is None else run.submitted
+        self._authorizer.check_for_shell(text, writer, run.block_id, is_quoted=is_quoted)
 
     def _hold(self, run: Run, rules: list[ResponseRule], writer: Writer, permit: Permit) -> None:
         """Hold a run until its approval is answered. It is then started in the context of the caller that requested it."""
@@ -212,7 +210,6 @@ class Runs:
         """Start a held run that was approved, or end it."""
         if self._held.pop(run.block_id, None) is None:
             return
-        assert self._authorizer is not None
         try:
             self._check_unchanged(run, writer, permit)
             command = self._authorizer.confirm(permit, writer)

@@ -57,21 +57,22 @@ class StrategySelector:
     def __init__(
         self,
         terminal: TerminalState,
+        *,
         program: str | None,
+        runs_program: bool,
         probe_shell: bool,
-        install_integration: bool = False,
-        shell: ShellName | None = None,
-        runs_program: bool = False,
-        notify: Callable[[str], None] = lambda message: None,
+        install_integration: bool,
+        shell: ShellName | None,
+        notify: Callable[[str], None],
     ) -> None:
         """Create the selector.
 
         Args:
             program: the path of the local program.
+            runs_program: whether the caller of open named a program of the far end that is not a shell.
             probe_shell: whether an unknown terminal may be probed for a shell.
             install_integration: whether to install shell integration in a shell that was found by probing.
             shell: the shell that the caller of open named; it is not probed for.
-            runs_program: whether the caller of open named a program of the far end that is not a shell.
             notify: posts a notice for the session's users.
         """
         self.strategy: CompletionStrategy | None = None
