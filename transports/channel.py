@@ -55,88 +55,14 @@ def check_window_size(cols: int, rows: int) -> None:
         )
 
 
-class Channel(ABC):
-    """A duplex byte stream to a terminal.
+class TerminalStatus:
+    """What the system reports about a terminal and the programs in it. This base class knows nothing of them.
 
-    Lifecycle: `open` once, then `write` and `drain`, then `close`. From `open` until `channel_ended` the channel passes all
-    received bytes to its receiver without back-pressure, so a slow consumer never blocks the remote end. All methods must be
-    called from one event loop.
+    Local channels know most; of a far end on another machine only the exit status is known.
     """
 
-    protocol: str = "memory"
-
-    #: Whether the remote end has a terminal: a PTY, or a Telnet peer that accepts the window size.
-    pty_enabled: bool = True
-    #: Text that the server sent before the terminal started (SSH: version and banner).
-    server_banner: str | None = None
-    #: A risk to show to the user (Telnet: cleartext).
-    security_warning: str | None = None
-    #: The exit status of the remote process after its end, if the protocol transfers it.
+    #: The exit status of the process after its end, if the protocol transfers it.
     exit_status: ExitStatus | None = None
-    #: Local processes of the terminal that continue after the end of its program, and after `close`.
-    left_running: tuple[RunningProcess, ...] = ()
-
-    @abstractmethod
-    async def open(self, receiver: Receiver) -> None:
-        """Connect or start the program, and pass received bytes to `receiver` from now on.
-
-        A failed or cancelled open leaves no process and no socket.
-
-        Raises:
-            InvalidOption, Unsupported, ConnectTimeout, ConnectFailed, AuthFailed, HostKeyMismatch.
-        """
-
-    def receive_stderr(self, receiver: Receiver | None) -> None:  # noqa: B027  (optional)
-        """Pass stderr to `receiver` if the channel has it as a separate stream. Call before `open`.
-
-        `read_stderr`, called after some stdout was received, delivers all stderr output that the program wrote before it.
-        """
-
-    def guard_output(self, may_send: Callable[[], bool], delivery_s: float) -> None:  # noqa: B027  (optional)
-        """Bound the right to write: no byte is sent or delivered after `may_send` returns False. Call before `open`.
-
-        Args:
-            may_send: returns whether a byte may be sent now; also checked before protocol responses of the channel.
-            delivery_s: how long the kernel may try to deliver a byte (seconds).
-
-        Supported by Telnet channels and directly connected SSH channels. SSH through a jump host or a ProxyCommand checks
-        `may_send` but does not bound the delivery, because another host has the last connection. Local programs ignore it.
-        """
-
-    @property
-    def terminal_fd(self) -> int | None:
-        """The PTY master of a local program, None otherwise. A duplicate of it keeps the terminal open."""
-        return None
-
-    @abstractmethod
-    def write(self, data: bytes) -> int:
-        """Accept as much of `data` as possible without blocking; return the number of bytes accepted, possibly 0.
-
-        Raises:
-            ChannelClosed, ChannelEnded, ChannelBroken.
-        """
-
-    @abstractmethod
-    async def drain(self) -> None:
-        """Wait until `write` may accept bytes again. Several tasks may wait at the same time.
-
-        Raises:
-            ChannelClosed, ChannelEnded, ChannelBroken: also if the channel ends during the wait.
-        """
-
-    async def send(self, data: bytes) -> None:
-        """Write all of `data`, waiting whenever the channel accepts no more."""
-        rest = data
-        while rest:
-            accepted = self.write(rest)
-            rest = rest[accepted:]
-            if rest:
-                await self.drain()
-
-    @property
-    def enter(self) -> bytes:
-        """The bytes that the Enter key sends in the current mode."""
-        return b"\r"
 
     @property
     def echo_off(self) -> bool:
@@ -199,6 +125,92 @@ class Channel(ABC):
         """
         await asyncio.sleep(0)
         await asyncio.sleep(0)
+
+
+#: The status of a terminal without a channel.
+UNKNOWN_TERMINAL = TerminalStatus()
+
+
+class Channel(TerminalStatus, ABC):
+    """A duplex byte stream to a terminal.
+
+    Lifecycle: `open` once, then `write` and `drain`, then `close`. From `open` until `channel_ended` the channel passes all
+    received bytes to its receiver without back-pressure, so a slow consumer never blocks the remote end. All methods must be
+    called from one event loop.
+    """
+
+    protocol: str = "memory"
+
+    #: Whether the remote end has a terminal: a PTY, or a Telnet peer that accepts the window size.
+    pty_enabled: bool = True
+    #: Text that the server sent before the terminal started (SSH: version and banner).
+    server_banner: str | None = None
+    #: A risk to show to the user (Telnet: cleartext).
+    security_warning: str | None = None
+    #: Local processes of the terminal that continue after the end of its program, and after `close`.
+    left_running: tuple[RunningProcess, ...] = ()
+
+    @abstractmethod
+    async def open(self, receiver: Receiver) -> None:
+        """Connect or start the program, and pass received bytes to `receiver` from now on.
+
+        A failed or cancelled open leaves no process and no socket.
+
+        Raises:
+            InvalidOption, Unsupported, ConnectTimeout, ConnectFailed, AuthFailed, HostKeyMismatch.
+        """
+
+    def receive_stderr(self, receiver: Receiver | None) -> None:
+        """Pass stderr to `receiver` if the channel has it as a separate stream. Call before `open`.
+
+        `read_stderr`, called after some stdout was received, delivers all stderr output that the program wrote before it.
+        """
+
+    def guard_output(self, may_send: Callable[[], bool], delivery_s: float) -> None:
+        """Bound the right to write: no byte is sent or delivered after `may_send` returns False. Call before `open`.
+
+        Args:
+            may_send: returns whether a byte may be sent now; also checked before protocol responses of the channel.
+            delivery_s: how long the kernel may try to deliver a byte (seconds).
+
+        Supported by Telnet channels and directly connected SSH channels. SSH through a jump host or a ProxyCommand checks
+        `may_send` but does not bound the delivery, because another host has the last connection. Local programs ignore it.
+        """
+
+    @property
+    def terminal_fd(self) -> int | None:
+        """The PTY master of a local program, None otherwise. A duplicate of it keeps the terminal open."""
+        return None
+
+    @abstractmethod
+    def write(self, data: bytes) -> int:
+        """Accept as much of `data` as possible without blocking; return the number of bytes accepted, possibly 0.
+
+        Raises:
+            ChannelClosed, ChannelEnded, ChannelBroken.
+        """
+
+    @abstractmethod
+    async def drain(self) -> None:
+        """Wait until `write` may accept bytes again. Several tasks may wait at the same time.
+
+        Raises:
+            ChannelClosed, ChannelEnded, ChannelBroken: also if the channel ends during the wait.
+        """
+
+    async def send(self, data: bytes) -> None:
+        """Write all of `data`, waiting whenever the channel accepts no more."""
+        rest = data
+        while rest:
+            accepted = self.write(rest)
+            rest = rest[accepted:]
+            if rest:
+                await self.drain()
+
+    @property
+    def enter(self) -> bytes:
+        """The bytes that the Enter key sends in the current mode."""
+        return b"\r"
 
     def signal_foreground(self, number: signal.Signals) -> bool:
         """Send a signal to the foreground process group unless it is the shell; return whether it was sent."""

@@ -38,7 +38,7 @@ from ptyctl.session.screen.display import Display
 from ptyctl.session.transcript.meta_file import MetaFile
 from ptyctl.session.transcript.recovery import TranscriptState, new_folder
 from ptyctl.session.transcript.stored_blocks import EventLogPosition, OpenBlock
-from transports.channel import Channel
+from transports.channel import UNKNOWN_TERMINAL, Channel
 from transports.errors import ChannelBroken, ChannelEnded, ChannelError, ReceiverFailed
 
 from .activity import Activity
@@ -208,7 +208,7 @@ class Session:
             self.stream,
             self.gate,
             expects_prompt=spec.pty.enabled,
-            channel=lambda: self.channel,
+            channel=lambda: self.channel or UNKNOWN_TERMINAL,
             width=lambda: self.cols,
             on_notice=self.notices.post,
         )

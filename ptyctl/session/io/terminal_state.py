@@ -11,7 +11,7 @@ from ptyctl.core.renderer import render_cursor_line, render_line
 from ptyctl.core.shells import may_run_shell, shell_dialect
 from ptyctl.core.unfinished_line import UnfinishedLine
 from ptyctl.platforms import DeviceProfile
-from transports.channel import Channel
+from transports.channel import TerminalStatus
 from transports.process import WaitPoint
 
 from .gate import Gate
@@ -55,7 +55,7 @@ class TerminalState:
         gate: Gate,
         *,
         expects_prompt: bool,
-        channel: Callable[[], Channel | None],
+        channel: Callable[[], TerminalStatus],
         width: Callable[[], int],
         on_notice: Callable[[str], None],
     ) -> None:
@@ -161,23 +161,19 @@ class TerminalState:
 
     def shell_in_foreground(self) -> bool | None:
         """Return whether the shell leads the foreground process group; None if unknown."""
-        channel = self._channel()
-        return channel.leads_foreground() if channel is not None else None
+        return self._channel().leads_foreground()
 
     def foreground_program(self) -> tuple[int, str] | None:
         """Return pid and name of the program that leads the foreground process group; None if unknown."""
-        channel = self._channel()
-        return channel.foreground_program() if channel is not None else None
+        return self._channel().foreground_program()
 
     def foreground_has_executed(self) -> bool:
         """Return whether the program in the foreground was started; False for the fork of a shell, which has its name."""
-        channel = self._channel()
-        return channel is None or channel.foreground_has_executed()
+        return self._channel().foreground_has_executed()
 
     def input_is_read(self) -> bool | None:
         """Return whether the program in the foreground has read all input and waits; None if unknown."""
-        channel = self._channel()
-        return channel.input_is_read() if channel is not None else None
+        return self._channel().input_is_read()
 
     def waits_for_input(self) -> bool | None:
         """Return whether the program in the foreground certainly waits for input; None if it cannot be observed."""
@@ -185,8 +181,7 @@ class TerminalState:
 
     def wakeups(self) -> int | None:
         """Return how many times the foreground program was woken from sleep; None if unknown."""
-        channel = self._channel()
-        return channel.wakeups() if channel is not None else None
+        return self._channel().wakeups()
 
     def learn_prompt_wait(self) -> None:
         """Learn where the shell in the foreground waits: it is at its prompt."""
@@ -213,8 +208,7 @@ class TerminalState:
         return now == at_prompt
 
     def _wait_point(self) -> WaitPoint | None:
-        channel = self._channel()
-        return channel.wait_point() if channel is not None else None
+        return self._channel().wait_point()
 
     def shell_may_read(self) -> bool:
         """Return whether the foreground program may be a shell: the session's, or a nested one, but no fork of a shell."""
@@ -225,24 +219,20 @@ class TerminalState:
 
     def exit_code(self) -> int | None:
         """Return the exit code of the channel's program, if it has ended with one."""
-        channel = self._channel()
-        status = channel.exit_status if channel is not None else None
+        status = self._channel().exit_status
         return None if status is None else status.shell_code
 
     def echo_off(self) -> bool:
         """Return whether a line is read without echo, as for a password; False if that is unknown."""
-        channel = self._channel()
-        return channel is not None and channel.echo_off
+        return self._channel().echo_off
 
     def reads_password(self) -> bool:
         """Return whether sudo or a similar program in the foreground itself reads a line without echo; False if unknown."""
-        channel = self._channel()
-        return channel is not None and channel.reads_password()
+        return self._channel().reads_password()
 
     def echo_is_known(self) -> bool:
         """Return whether `echo_off` is known: for programs of this machine."""
-        channel = self._channel()
-        return channel is not None and channel.canonical is not None
+        return self._channel().canonical is not None
 
     def program_hides_input(self) -> bool:
         """Return whether a line is read without echo, and not by a shell; False if that is unknown."""
@@ -253,32 +243,27 @@ class TerminalState:
 
     def reads_lines(self) -> bool:
         """Return whether the terminal is certainly in canonical mode: the program gets its input line by line."""
-        channel = self._channel()
-        return channel is not None and channel.canonical is True
+        return self._channel().canonical is True
 
     def rewrites_input(self) -> bool:
         """Return whether the program in the foreground receives text that differs from what was typed (`stty iuclc`).
 
         False without a channel.
         """
-        channel = self._channel()
-        return channel is not None and channel.rewrites_input
+        return self._channel().rewrites_input
 
     def reads_line(self) -> bool:
         """Return whether the foreground program certainly reads a line in canonical mode, and no single keys."""
-        channel = self._channel()
-        return channel is not None and channel.reads_line()
+        return self._channel().reads_line()
 
     def has_unread_output(self) -> bool:
         """Return whether output of a local program has not been received yet."""
-        channel = self._channel()
-        return channel is not None and channel.has_unread_output()
+        return self._channel().has_unread_output()
 
     def line_editor_active(self) -> bool:
         """Return whether a line editor reads: the terminal is not in canonical mode or, if that is unknown, bracketed paste is
         on."""
-        channel = self._channel()
-        canonical = channel.canonical if channel is not None else None
+        canonical = self._channel().canonical
         return BRACKETED_PASTE in self.stream.terminal_modes if canonical is None else not canonical
 
     def takes_keys(self) -> bool:
@@ -337,9 +322,8 @@ class TerminalState:
 
     async def read_pending(self) -> bool:
         """Read the output that can be read now; return whether there was none."""
-        end, channel = self.stream.raw_size, self._channel()
-        if channel is not None:
-            await channel.read_pending()
+        end = self.stream.raw_size
+        await self._channel().read_pending()
         return self.stream.raw_size == end
 
     async def wait_quiet(self, seconds: float, deadline: float) -> bool:
