@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from ptyctl.api.errors import PtyctlError
 from ptyctl.core.screen import ScreenSnapshot
-from ptyctl.core.shells import shell_dialect
 from ptyctl.policy.pending_line import PendingLine
 from ptyctl.session.io.input_echo import InputEcho
 from ptyctl.session.io.terminal_state import TerminalState
@@ -110,8 +109,7 @@ class LineReader:
 
     def _shows_each_line(self) -> bool:
         """Return whether a line is shown even where the terminal does not echo: bash, for example, hides it then."""
-        program = self._terminal.foreground_program()
-        return self._far_end.is_device() or (program is not None and shell_dialect(program[1]) in _SHOWING_SHELLS)
+        return self._far_end.is_device() or self._terminal.foreground_shell() in _SHOWING_SHELLS
 
     def _readings_with(self, filled: bytes, readings: list[str], screen: ScreenSnapshot) -> list[str]:
         """Return the readings of a line that begins with text of the shell, and what it is if keys have not changed that text.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ptyctl.core.control_sequences import ETX
-from ptyctl.core.shells import shell_dialect
 from ptyctl.policy.key_bindings import read_bindings
 from ptyctl.policy.pending_line import DEVICE_KEYS, SHELL_KEYS, PendingLine, fills_next_line
 from ptyctl.session.device.exchange import lines_before
@@ -148,8 +147,7 @@ class LineSynchronisation:
         interrupted, stream = self._interrupted_raw, self._stream
         if interrupted < 0:
             return False
-        program = self._terminal.foreground_program()
-        if self._far_end.has_marks() and (program is None or shell_dialect(program[1]) != "fish"):
+        if self._far_end.has_marks() and self._terminal.foreground_shell() != "fish":
             return stream.shell_returned_raw >= interrupted
         return b"\n" in stream.read_raw(interrupted, stream.raw_size)
 

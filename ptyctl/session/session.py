@@ -848,8 +848,7 @@ class Session:
         shell = self.selector.shell
         if shell_dialect(self.spec.program or "") is not None or (shell is not None and shell.marker is not None):
             return True
-        program = self.terminal.foreground_program() if self.terminal.shell_in_foreground() else None
-        return program is not None and shell_dialect(program[1]) is not None
+        return bool(self.terminal.shell_in_foreground()) and self.terminal.foreground_shell() is not None
 
     def _command_unread(self, raw: int) -> bool:
         run = self.runs.current

@@ -11,7 +11,6 @@ from typing import Literal
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.core.control_sequences import ALTERNATE_SCREENS, BRACKETED_PASTE, ETX, PASTE_END
 from ptyctl.core.lease import Owner
-from ptyctl.core.shells import shell_dialect
 from ptyctl.platforms import DeviceProfile
 from ptyctl.session.clients import lock_owner
 from ptyctl.session.io.gate import SYSTEM
@@ -437,8 +436,7 @@ class PromptGuard:
 
         In vi mode bash reads Ctrl-C after Escape as a part of a key, keeps the line, and reads further input as vi commands.
         """
-        program = self._terminal.foreground_program()
-        if program is not None and shell_dialect(program[1]) == "fish":
+        if self._terminal.foreground_shell() == "fish":
             return True
         return await self._wait_until(lambda: self._stream.shell_returned_raw >= entered_raw, _SECOND_INTERRUPT_S)
 
@@ -508,17 +506,13 @@ class PromptGuard:
             return True
         return terminal.shell_may_read() and terminal.input_is_read() is False
 
-    def _is_fish(self) -> bool:
-        program = self._terminal.foreground_program()
-        return program is not None and shell_dialect(program[1]) == "fish"
-
     async def _interrupt(self, marked: Callable[[], bool]) -> bool:
         """Press Ctrl-C, twice if necessary. Return whether the shell has answered with a prompt, and reads its line.
 
         bash in vi mode reads the first Ctrl-C after Escape as a part of a key; in zsh it only closes a search.
         """
         gate, terminal = self._gate, self._terminal
-        if self._typed.pasting and self._is_fish():  # it ignores Ctrl-C within a paste
+        if self._typed.pasting and terminal.foreground_shell() == "fish":  # it ignores Ctrl-C within a paste
             wakeups = terminal.wakeups()
             await gate.write(PASTE_END, SYSTEM)  # Ctrl-C discards unread input
             await self._wait_for_shell(
@@ -540,7 +534,7 @@ class PromptGuard:
         """
         stream, terminal = self._stream, self._terminal
         prompts, line_feeds, wakeups = self._prompts.count, stream.line_feeds, terminal.wakeups()
-        editor_began, is_fish = terminal.line_editor_began(), self._is_fish()
+        editor_began, is_fish = terminal.line_editor_began(), terminal.foreground_shell() == "fish"
 
         def answered() -> bool:
             line = terminal.last_line()
@@ -596,10 +590,8 @@ class PromptGuard:
 
     def _in_full_screen_program(self) -> bool:
         """Return whether a program shows the alternate screen. A killed program may have left a shell there."""
-        if ALTERNATE_SCREENS.isdisjoint(self._stream.terminal_modes):
-            return False
-        program = self._terminal.foreground_program()
-        return program is None or shell_dialect(program[1]) is None
+        is_full_screen = not ALTERNATE_SCREENS.isdisjoint(self._stream.terminal_modes)
+        return is_full_screen and self._terminal.foreground_shell() is None
 
     def _text_requested(self) -> bool:
         """Return whether the device reads a text: its request was shown, and neither the terminator nor a prompt since."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from ptyctl.core.control_sequences import ALTERNATE_SCREENS, BRACKETED_PASTE
 from ptyctl.core.renderer import render_cursor_line, render_line
-from ptyctl.core.shells import may_run_shell, shell_dialect
+from ptyctl.core.shells import Dialect, may_run_shell, shell_dialect
 from ptyctl.core.unfinished_line import UnfinishedLine
 from ptyctl.platforms import DeviceProfile
 from transports.channel import TerminalStatus
@@ -167,6 +167,11 @@ class TerminalState:
         """Return pid and name of the program that leads the foreground process group; None if unknown."""
         return self._channel().foreground_program()
 
+    def foreground_shell(self) -> Dialect | None:
+        """Return the dialect of the shell that leads the foreground process group; None for another program, or if unknown."""
+        program = self._channel().foreground_program()
+        return None if program is None else shell_dialect(program[1])
+
     def foreground_has_executed(self) -> bool:
         """Return whether the program in the foreground was started; False for the fork of a shell, which has its name."""
         return self._channel().foreground_has_executed()
@@ -236,10 +241,7 @@ class TerminalState:
 
     def program_hides_input(self) -> bool:
         """Return whether a line is read without echo, and not by a shell; False if that is unknown."""
-        if not self.echo_off():
-            return False
-        program = self.foreground_program()
-        return program is None or shell_dialect(program[1]) is None
+        return self.echo_off() and self.foreground_shell() is None
 
     def reads_lines(self) -> bool:
         """Return whether the terminal is certainly in canonical mode: the program gets its input line by line."""
