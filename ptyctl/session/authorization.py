@@ -29,14 +29,12 @@ from ptyctl.session.screen.line_location import LineLocation
 from ptyctl.session.screen.screen import Screen
 
 from .approvals import Approval, Approvals
-from .enforcement import Enforcement
-from .far_end import FarEnd
+from .enforcement import Enforcement, denied, not_approvable, place_changed, policy_changed, too_long_at_once
 from .foreground_reader import ForegroundReader
-from .input_places import InputPlaces
+from .input_places import FarEnd, InputPlaces
 from .judgement import Judgement, Place, PolicyDecisionPoint, Subject, stricter
 from .line_reader import LineReader
 from .line_synchronisation import LineSynchronisation
-from .refusals import denied, not_approvable, place_changed, policy_changed, too_long_at_once
 from .verdict_thread import LONG_TEXT, judge_in_thread, judge_outside_loop
 
 #: The longest wait for the text of a prompt that the shell has reported (seconds).

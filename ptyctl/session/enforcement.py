@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 
-from ptyctl.api.errors import PtyctlError
+from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.core.control_sequences import ETX, NAK, PASTE_END
 from ptyctl.policy.pending_line import PendingLine
 from ptyctl.policy.rules import Decision, Verdict
@@ -14,17 +14,18 @@ from ptyctl.session.io.gate import Refusal, Writer
 from ptyctl.session.io.terminal_state import TerminalState
 
 from .approvals import Approval, Approvals, HeldText
-from .far_end import FarEnd
 from .foreground_reader import ForegroundReader
-from .input_places import InputPlaces
+from .input_places import FarEnd, InputPlaces
 from .judgement import Place, PolicyDecisionPoint, Subject
 from .line_synchronisation import LineSynchronisation
-from .refusals import WHOLE_COMMAND, WITHOUT_REPORT, denied, secret_needs_approval, unreadable
 
 #: Rows of the output in an approval request, and the number of bytes that they are rendered from.
 _SCREEN_ROWS, _SCREEN_BYTES = 24, 8192
 #: Deletes the line of a program that reads lines from the terminal (VKILL of termios), and of most line editors.
 _KILL_LINE = NAK
+#: Next steps for a line that cannot be read for certain.
+_WHOLE_COMMAND = "type the whole command in one write, without Tab, history or cursor keys"
+_WITHOUT_REPORT = "run the line as a command, or restart the shell: zsh does not report what its hooks put into the line"
 
 
 class Enforcement:
@@ -102,7 +103,7 @@ class Enforcement:
         if not _is_text(text):
             raise self.report_refusal(self._unreadable(verdict), text, writer, block_id, is_secret=is_secret)
         if is_secret:
-            raise self.report_refusal(secret_needs_approval(verdict), text, writer, block_id, is_secret=True)
+            raise self.report_refusal(_secret_needs_approval(verdict), text, writer, block_id, is_secret=True)
         held = HeldText(
             session_id=self._subject.session_id,
             device=self._subject.device,
@@ -193,7 +194,12 @@ class Enforcement:
     def _unreadable(self, verdict: Verdict) -> PtyctlError:
         """Return the error for a line that cannot be read for certain."""
         is_lost = self._synchronisation.awaits_line() and self._terminal.line_report_lost()
-        return unreadable(verdict, WITHOUT_REPORT if is_lost else WHOLE_COMMAND)
+        return PtyctlError(
+            ErrorCode.POLICY_DENIED,
+            "the typed line is not known for certain, and so cannot be judged; it was not run",
+            {"decision": "ask", "rules": list(verdict.rules), "reason": "unreadable"},
+            hint=_WITHOUT_REPORT if is_lost else _WHOLE_COMMAND,
+        )
 
     def _erasing_keys(self, places: Sequence[Place]) -> bytes:
         """Return the keys that delete the pending line; none if there is no pending line, or a program reads single keys."""
@@ -212,3 +218,58 @@ def _is_text(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def denied(verdict: Verdict, *, sensitive: bool) -> PtyctlError:
+    """Return the error for a text that the policy denies."""
+    rules = ", ".join(verdict.rules)
+    return PtyctlError(
+        ErrorCode.POLICY_DENIED,
+        f"the policy denies this text{f' (rule {rules})' if rules else ''}: {verdict.reason}; it was not run",
+        _verdict_details(verdict, sensitive=sensitive),
+        hint="do something else, or ask the person who writes the policy",
+    )
+
+
+def not_approvable(verdict: Verdict, text: str, hint: str, *, sensitive: bool) -> PtyctlError:
+    """Return the error for a text that needs an approval, typed by a call that cannot wait for one."""
+    message = f"{text!r} needs an approval: {verdict.reason}; nothing was typed"
+    return PtyctlError(ErrorCode.POLICY_DENIED, message, _verdict_details(verdict, sensitive=sensitive), hint=hint)
+
+
+def _secret_needs_approval(verdict: Verdict) -> PtyctlError:
+    """Return the error for a secret that needs an approval: nobody may see it."""
+    return PtyctlError(
+        ErrorCode.POLICY_DENIED,
+        f"this text needs an approval ({verdict.reason}), and a secret cannot be shown to an approver; it was not run",
+        _verdict_details(verdict, sensitive=True),
+        hint="send it as ordinary text if it is not a secret",
+    )
+
+
+def place_changed(what: str) -> PtyctlError:
+    """Return the error for a text that goes to another place, or is judged by another policy, than when its judgement began."""
+    message = f"the prompt, the program or the policy has changed while {what} was judged; nothing was typed"
+    return PtyctlError(ErrorCode.BUSY, message, {"reason": "place_changed"}, hint=NextStep.READ_STATE)
+
+
+def policy_changed() -> PtyctlError:
+    """Return the error for an edited text that was judged by a policy which is no longer in force."""
+    message = "the policy has changed while the edited text was judged; the request waits as before"
+    return PtyctlError(ErrorCode.BUSY, message, {"reason": "place_changed"}, hint="approve it again")
+
+
+def too_long_at_once(limit: int) -> PtyctlError:
+    """Return the error for an answer of more than `limit` bytes."""
+    return PtyctlError(
+        ErrorCode.POLICY_DENIED,
+        f"the policy judges at most {limit} bytes of an answer that is typed at once; nothing was typed",
+        {"decision": "deny", "rules": [], "reason": "too_long"},
+        hint="wait for the question first, and then write the text",
+    )
+
+
+def _verdict_details(verdict: Verdict, *, sensitive: bool) -> dict[str, object]:
+    """Return a verdict as the details of an error; without the text if that is sensitive."""
+    shown = {} if sensitive else {"canonical": verdict.canonical}
+    return {"decision": str(verdict.decision), "rules": list(verdict.rules), "reason": verdict.reason, **shown}

@@ -15,8 +15,7 @@ from ptyctl.session.io.prompt import is_continuation
 from ptyctl.session.io.terminal_state import TerminalState
 from ptyctl.session.screen.line_location import LineLocation
 
-from .far_end import FarEnd
-from .input_places import InputPlaces
+from .input_places import FarEnd, InputPlaces
 from .judgement import Place
 
 #: The longest wait until a program that works reads, or ends (seconds).

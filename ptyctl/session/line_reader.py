@@ -13,8 +13,7 @@ from ptyctl.session.screen.line_location import LineLocation
 from ptyctl.session.screen.screen import Screen
 from ptyctl.session.screen.shown_line import may_be_hidden, shown_lines, shows_only, text_after
 
-from .far_end import FarEnd
-from .input_places import InputPlaces
+from .input_places import FarEnd, InputPlaces
 from .judgement import Place
 
 #: How often a line is read again because the screen has changed meanwhile.

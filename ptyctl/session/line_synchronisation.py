@@ -11,8 +11,7 @@ from ptyctl.session.device.exchange import lines_before
 from ptyctl.session.io.prompt import is_continuation
 from ptyctl.session.io.terminal_state import TerminalState
 
-from .far_end import FarEnd
-from .input_places import InputPlaces
+from .input_places import FarEnd, InputPlaces
 
 
 class LineSynchronisation:

@@ -45,7 +45,7 @@ from .activity import Activity
 from .authorization import Authorization
 from .clients import current_principal
 from .clock import epoch_ms
-from .far_end import FarEnd
+from .input_places import FarEnd
 from .judgement import Subject
 from .lease_record import encode_leases, restore_leases
 from .notices import Notices
