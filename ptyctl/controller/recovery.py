@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-import json
 import logging
 import os
 import re
@@ -26,8 +25,9 @@ from ptyctl.api.session import GivenUp
 from ptyctl.files import FILE_MODE
 from ptyctl.session.io.errors import OPEN_FILE_LIMITS
 from ptyctl.session.io.output_stream import PersistentSecretsChanged
-from ptyctl.session.session import Session, StateChanged, read_given_up
+from ptyctl.session.session import Session, StateChanged
 from ptyctl.session.spec import SPECS, Limits, Spec
+from ptyctl.session.transcript.meta_file import read_given_up, read_meta
 from ptyctl.session.transcript.recovery import TranscriptState, recover
 from transports.channel import Pty
 from transports.local import LocalChannel
@@ -128,7 +128,7 @@ class SessionIndex:
     def _recent_consoles(self, since: float) -> list[str]:
         last: dict[str, str] = {}
         for meta_file in sorted(self._sessions.glob("*/meta.json")):  # oldest first, since an id begins with a time stamp
-            stored_meta = _read_meta(meta_file.parent) if _modified_at(meta_file) >= since else None
+            stored_meta = _try_load_meta(meta_file.parent) if _modified_at(meta_file) >= since else None
             spec = stored_meta.get("spec") if stored_meta is not None and stored_meta.get("state") != "closed" else None
             if isinstance(spec, dict) and spec.get("device") is not None and spec.get("session_type") == "console":
                 last[spec["device"]] = meta_file.parent.name
@@ -362,7 +362,7 @@ class StateLock:
         )
 
 
-def _read_meta(folder: Path) -> dict[str, Any] | None:
+def _try_load_meta(folder: Path) -> dict[str, Any] | None:
     """Return the content of meta.json, or None if it cannot be read."""
     try:
         return _load_meta(folder)
@@ -377,14 +377,13 @@ def _load_meta(folder: Path) -> dict[str, Any] | None:
         OSError: it cannot be read now, for example at the limit of open files. An older session must not take its place.
     """
     try:
-        stored_meta = json.loads((folder / "meta.json").read_bytes())
+        return read_meta(folder)
     except (FileNotFoundError, NotADirectoryError, PermissionError, ValueError):
         return None
-    return stored_meta if isinstance(stored_meta, dict) else None
 
 
 def _last_of_device(folders: list[Path], name: str) -> list[Path]:
-    metas = ((_read_meta(folder) or {}, folder) for folder in folders)
+    metas = ((_try_load_meta(folder) or {}, folder) for folder in folders)
     named = [(meta["created_at"], folder) for meta, folder in metas if name in (meta.get("device_id"), meta.get("device"))]
     return [folder for _, folder in sorted(named)[-1:]]
 
@@ -440,7 +439,7 @@ def _load(folder: Path, limits: Limits, *, hold: bool, terminal: LocalChannel | 
 
 def _read_complete_meta(folder: Path) -> dict[str, Any]:
     """Return meta.json with everything that `Session.restore` needs. Raises ValueError, KeyError or TypeError otherwise."""
-    meta: dict[str, Any] = json.loads((folder / "meta.json").read_bytes())
+    meta = read_meta(folder)
     SPECS.validate_python(meta["spec"])
     numbers = [meta[name] for name in ("created_at", "last_activity_at", "bytes_sent", "fence")]
     numbers += [meta["pty"]["cols"], meta["pty"]["rows"]]

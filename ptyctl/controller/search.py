@@ -6,7 +6,6 @@ A stored session is searched in its files, without restoring it. Nothing is inde
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -25,6 +24,7 @@ from ptyctl.session.calls.block_read import read_blocks
 from ptyctl.session.io.pattern_search import Turn, line_steps, search_with
 from ptyctl.session.session import Session
 from ptyctl.session.transcript.jsonl import read_rows
+from ptyctl.session.transcript.meta_file import read_meta
 
 from .registry import SessionRegistry
 
@@ -164,7 +164,7 @@ def _read_stored(folder: Path) -> _Stored | None:
         status = folder.lstat()
         if status.st_uid != os.geteuid() or status.st_mode & 0o077:
             return None
-        meta = json.loads((folder / "meta.json").read_bytes())
+        meta = read_meta(folder)
         return _Stored(int(meta["created_at"]), meta.get("device"), meta.get("device_id"))
     except (OSError, ValueError, KeyError, TypeError):
         return None

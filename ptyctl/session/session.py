@@ -35,7 +35,7 @@ from ptyctl.session.runs.runs import Runs
 from ptyctl.session.runs.shells import new_nonce
 from ptyctl.session.runs.strategy_selector import StrategySelector
 from ptyctl.session.screen.display import Display
-from ptyctl.session.transcript.meta_file import MetaFile
+from ptyctl.session.transcript.meta_file import MetaFile, encode_leases, read_given_up, restore_leases
 from ptyctl.session.transcript.recovery import TranscriptState, new_folder
 from ptyctl.session.transcript.stored_blocks import EventLogPosition, OpenBlock
 from transports.channel import UNKNOWN_TERMINAL, Channel
@@ -47,7 +47,6 @@ from .clients import current_principal
 from .clock import epoch_ms
 from .input_places import FarEnd
 from .judgement import Subject
-from .lease_record import encode_leases, restore_leases
 from .notices import Notices
 from .spec import SPECS, Limits, Spec
 from .usage import Usage
@@ -865,16 +864,6 @@ class Session:
 
     def _close_as_idle(self) -> None:
         self._begin_close(False, "idle_timeout_ms passed without use")
-
-
-def read_given_up(meta: Mapping[str, Any]) -> GivenUp | None:
-    """Return `Session.given_up` from the content of meta.json. An unreadable value counts as given up: no login is tried."""
-    if "given_up" not in meta:
-        return None
-    try:
-        return GivenUp.model_validate(meta["given_up"])
-    except ValueError:
-        return GivenUp(reason="meta.json does not hold why", at=0)
 
 
 def _last_command(block: Block) -> LastCommand:

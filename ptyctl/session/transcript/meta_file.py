@@ -1,18 +1,34 @@
-"""The meta.json file of one session."""
+"""The meta.json file of one session, and the format of its fields about the lock, for the next server."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ptyctl.api.session import GivenUp
+from ptyctl.core.lease import Lease, LeaseEnd, Leases, Owner
 from ptyctl.files import replace_file
+from ptyctl.session.clients import user
+from ptyctl.session.clock import BOOT_ID, epoch_ms, stored_deadline
 
 #: A postponed write starts this long after the first request for it.
 DELAY_S = 1.0
+#: Number of lost leases in meta.json, which is written often.
+_MAX_STORED_LOSSES = 32
+_NAME = "meta.json"
+
+
+def read_meta(folder: Path) -> dict[str, Any]:
+    """Return the content of a session's meta.json. Raises OSError; ValueError if it is not a JSON object."""
+    meta = json.loads((folder / _NAME).read_bytes())
+    if not isinstance(meta, dict):
+        raise ValueError("not a JSON object")
+    return meta
 
 
 class MetaFile:
@@ -26,7 +42,7 @@ class MetaFile:
     def __init__(self, folder: Path) -> None:
         self.stored: dict[str, Any] | None = None
         self.failure: str | None = None
-        self._path = folder / "meta.json"
+        self._path = folder / _NAME
         self._lock = threading.Lock()
         self._version = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -75,3 +91,62 @@ def _encode(meta: dict[str, Any]) -> str:
     """Return the content of the file, one field per line. An `indent` of json.dumps leaves cyclic garbage, and is slower."""
     fields = ",\n ".join(f"{json.dumps(name)}: {json.dumps(value)}" for name, value in meta.items())
     return f"{{\n {fields}\n}}"
+
+
+def read_given_up(meta: Mapping[str, Any]) -> GivenUp | None:
+    """Return `Session.given_up` from the content of meta.json. An unreadable value counts as given up: no login is tried."""
+    if "given_up" not in meta:
+        return None
+    try:
+        return GivenUp.model_validate(meta["given_up"])
+    except ValueError:
+        return GivenUp(reason="meta.json does not hold why", at=0)
+
+
+def encode_leases(leases: Leases, lease: Lease | None) -> dict[str, Any]:
+    """Return the fields that `restore_leases` needs in addition to the lock fields of a session list.
+
+    `lease`: the lease in force, or the one that is granted once it is stored.
+    """
+    fields: dict[str, Any] = {"fence": max(leases.fence, lease.fence if lease else 0)}
+    if lease is not None:
+        fields |= {"lock_clock": BOOT_ID, "lock_until": lease.expires_at}
+    if rows := _encode_losses(leases.losses()):
+        fields["lock_losses"] = rows
+    return fields
+
+
+def restore_leases(leases: Leases, meta: Mapping[str, Any]) -> None:
+    """Restore the leases from the meta.json of an earlier process. A lease without a principal belongs to the server's user."""
+    lease = None
+    if "lock_holder" in meta:
+        expires_at = stored_deadline(float(meta["lock_until"]), meta["lock_clock"], meta["lock_expires_at"])
+        lease = Lease(Owner(meta.get("lock_principal", user().name), meta["lock_holder"]), expires_at, meta["fence"])
+    leases.restore(lease, meta["fence"], _decode_losses(meta.get("lock_losses")))
+
+
+def _encode_losses(losses: Sequence[LeaseEnd]) -> list[dict[str, Any]]:
+    """Return the rows of the last `_MAX_STORED_LOSSES` losses. Times are epoch milliseconds."""
+    return [_encode_loss(end, end.of) for end in losses[-_MAX_STORED_LOSSES:] if end.of is not None]
+
+
+def _decode_losses(rows: object) -> list[LeaseEnd]:
+    """Return the losses of an earlier process on this loop's clock. A damaged row is left out."""
+    return [end for row in rows if (end := _decode_loss(row)) is not None] if isinstance(rows, list) else []
+
+
+def _encode_loss(end: LeaseEnd, of: Owner) -> dict[str, Any]:
+    by = {"by": end.by.task_id, "by_principal": end.by.principal} if end.by is not None else {}
+    return {"principal": of.principal, "task_id": of.task_id, "reason": end.reason, "at": epoch_ms(end.at), **by}
+
+
+def _decode_loss(row: Any) -> LeaseEnd | None:
+    try:
+        at = asyncio.get_running_loop().time() + row["at"] / 1000 - time.time()
+        of, by = Owner(str(row["principal"]), str(row["task_id"])), None
+        if "by" in row:
+            by = Owner(str(row["by_principal"]), str(row["by"]))
+        end = LeaseEnd(row["reason"], at, by, of)
+    except (TypeError, KeyError):
+        return None
+    return end if end.is_loss else None

@@ -5,7 +5,6 @@ Reading needs no lock and changes nothing, so it also works while a server holds
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from ptyctl.core.session_export import RESET, Recording, RecordingFrame
 from ptyctl.session.spec import SPECS
 
 from .jsonl import read_rows
+from .meta_file import read_meta
 from .timeline import parse_step
 
 _PIECE_BYTES = 1 << 16
@@ -28,7 +28,7 @@ def read_recording(folder: Path) -> Recording:
         PtyctlError: NOT_FOUND; IO_ERROR if meta.json cannot be read.
     """
     try:
-        meta = json.loads((folder / "meta.json").read_bytes())
+        meta = read_meta(folder)
         spec = SPECS.validate_python(meta["spec"])
     except FileNotFoundError:
         raise PtyctlError(ErrorCode.NOT_FOUND, f"no stored session {folder.name}", {"session_id": folder.name}) from None

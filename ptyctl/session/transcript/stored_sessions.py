@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from .meta_file import read_meta
 
 #: A folder is renamed to this prefix before it is removed. No session id begins with it.
 _REMOVED_PREFIX = ".gone-"
@@ -87,11 +88,9 @@ def _read_stored(folder: Path) -> StoredSession | None:
     try:
         if not stat.S_ISDIR(folder.lstat().st_mode):
             return None
-        meta = json.loads((folder / "meta.json").read_bytes())
+        meta = read_meta(folder)
         files = [file.lstat() for file in folder.rglob("*")]
     except (OSError, ValueError):
-        return None
-    if not isinstance(meta, dict):
         return None
     last_used_at = max(int(status.st_mtime * 1000) for status in files)
     return StoredSession(folder.name, meta, sum(status.st_blocks * 512 for status in files), last_used_at)

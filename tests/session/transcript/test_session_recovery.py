@@ -15,6 +15,7 @@ from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.controller.recovery import restore_session
 from ptyctl.session.spec import Limits
 from ptyctl.session.transcript.raw_log import FIRST_EXTENT_BYTES
+from ptyctl.session.transcript.recording_reader import read_recording
 from tests.session.crash_simulation import restore, simulate_crash
 from tests.session.scripted_session import connect_session, read_from, run_command, write_to
 from transports.channel import Pty
@@ -205,11 +206,15 @@ async def test_id_outside_sessions_folder_is_not_found(tmp_path: Path, session_i
     assert await restore_session(tmp_path, session_id, Limits(), hold=True) is None
 
 
-async def test_empty_meta_raises_io_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("meta", ["", "{}", "[]"])
+async def test_meta_without_a_session_raises_io_error(tmp_path: Path, meta: str) -> None:
     await (await connect_session(tmp_path, MemoryChannel())).close()
-    (tmp_path / "s/meta.json").write_text("{}")
+    (tmp_path / "s/meta.json").write_text(meta)
     with pytest.raises(PtyctlError) as refused:
         await restore_session(tmp_path, "s", Limits(), hold=False)
+    assert refused.value.code is ErrorCode.IO_ERROR
+    with pytest.raises(PtyctlError) as refused:
+        read_recording(tmp_path / "s")
     assert refused.value.code is ErrorCode.IO_ERROR
 
 
