@@ -9,12 +9,12 @@ from ptyctl.api.config import ConfigReply, ConfigRequest
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid, unsupported
 from ptyctl.api.io import MAX_WAIT_MS
 from ptyctl.api.session import DEFAULT_LOCK_TTL_MS, Capabilities, GivenUp, Pace, SessionReply, SessionRequest
+from ptyctl.clock import epoch_ms
 from ptyctl.core.lease import Lease
 from ptyctl.platforms import Platforms
 from ptyctl.session.activity import caller
 from ptyctl.session.calls import lock, termination
 from ptyctl.session.calls.mode_change import change_mode, mode_at, save
-from ptyctl.session.clock import epoch_ms
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec

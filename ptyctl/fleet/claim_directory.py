@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from ptyctl.boot_clock import boot_time
+from ptyctl.clock import boot_time
 
 from .buckets import Bucket, Entry, decode_key, encode_key
 from .claim import Claim

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.boot_clock import boot_time
+from ptyctl.clock import boot_time
 
 from .buckets import RETRY_S, ConflictError, Entry, encode_key
 from .claim import MAX_NUMBER, Claim, ClaimedLock, first_fence, first_number

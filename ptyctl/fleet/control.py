@@ -22,7 +22,7 @@ from nats.aio.subscription import Subscription
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, decode_payload, invalid
-from ptyctl.boot_clock import boot_time
+from ptyctl.clock import boot_time
 
 from .certificates import sign, signer_of
 from .credentials import ADMIN

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, field_validator
 
 from ptyctl.api.session import SessionEntry
-from ptyctl.boot_clock import boot_time
+from ptyctl.clock import boot_time
 
 from .buckets import Bucket, Entry, decode_key, encode_key
 

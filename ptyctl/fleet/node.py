@@ -19,7 +19,7 @@ from typing import Any, Self, TypeVar
 from nats.aio.client import Client
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.boot_clock import boot_time
+from ptyctl.clock import boot_time
 from ptyctl.controller.call_memory import CallMemory
 from ptyctl.controller.local import LocalController
 from ptyctl.core import json_lines

@@ -15,7 +15,7 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter, ValidationError
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.boot_clock import boot_time
+from ptyctl.clock import boot_time
 
 from .buckets import LEASE_TTL_S, RETRY_S, Bucket, ConflictError, Entry, encode_key
 

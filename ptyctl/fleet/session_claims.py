@@ -12,10 +12,9 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.boot_clock import boot_time
+from ptyctl.clock import BOOT_ID_FILE, boot_time
 from ptyctl.core.lease import Owner
 from ptyctl.files import replace_file
-from ptyctl.session.clock import BOOT_ID_FILE
 from ptyctl.session.session import Session, StateChanged
 
 from .claim import Claim, ClaimedLock

@@ -20,7 +20,7 @@ from nats.js import api
 from nats.js.errors import APIError, BadRequestError
 from nats.js.kv import KeyValue
 
-from ptyctl.boot_clock import boot_time
+from ptyctl.clock import boot_time
 
 from .buckets import BUCKET_TTL_S, NODES, SESSIONS, Bucket
 from .directory import NodeDirectory, NodeRow, SessionDirectory, SessionRow

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.session import GivenUp, SessionReply, SessionRequest
-from ptyctl.boot_clock import boot_time
+from ptyctl.clock import boot_time
 from ptyctl.controller.devices import DevicePlacement
 
 from .claim_directory import ClaimDirectory

@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from ptyctl.audit.audit_log import LimitedRows
-from ptyctl.boot_clock import boot_time
+from ptyctl.clock import boot_time
 from ptyctl.controller.tokens import Token, Tokens
 
 from .connection_limits import SEEN

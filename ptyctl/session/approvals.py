@@ -14,13 +14,13 @@ from typing import Any, Literal
 from ptyctl.api.approvals import ApprovalStatus, Via
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.policy import PendingApproval
+from ptyctl.clock import epoch_ms
 from ptyctl.core.lease import Owner
 from ptyctl.core.limits import LIMITS, Limit
 from ptyctl.core.principal import Kind, Principal
 from ptyctl.core.states import ApprovalEvent, ApprovalState, next_approval_state
 from ptyctl.trace import current_trace_id
 
-from .clock import epoch_ms
 from .io.publisher import Publisher, Unsubscribe
 from .io.signal import Signal
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from ptyctl.api.blocks import Block
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, unsupported
 from ptyctl.api.session import Expect, GivenUp, LastCommand, LimitUse, Pace, SessionEntry
+from ptyctl.clock import epoch_ms
 from ptyctl.core.lease import Lease, LeaseEnd, Leases, Owner
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.shells import shell_dialect
@@ -44,7 +45,6 @@ from transports.errors import ChannelBroken, ChannelEnded, ChannelError, Receive
 from .activity import Activity
 from .authorization import Authorization
 from .clients import current_principal
-from .clock import epoch_ms
 from .input_places import FarEnd
 from .judgement import Subject
 from .notices import Notices

@@ -22,7 +22,7 @@ from starlette.responses import Response
 from starlette.types import Message, Scope, Send
 
 from ptyctl.api.errors import ErrorCode
-from ptyctl.boot_clock import boot_time
+from ptyctl.clock import boot_time
 from ptyctl.controller.tokens import Token
 from ptyctl.core.limits import LIMITS, Limit
 from ptyctl.core.principal import Principal

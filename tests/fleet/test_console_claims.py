@@ -15,7 +15,7 @@ from nats.aio.client import Client
 from nats.js.errors import KeyNotFoundError
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.boot_clock import boot_time
+from ptyctl.clock import boot_time
 from ptyctl.fleet.buckets import CLAIMS, LEASES, Bucket, Entry, encode_key, open_bucket
 from ptyctl.fleet.claim import Claim, ClaimedLock
 from ptyctl.fleet.claim_directory import ClaimDirectory

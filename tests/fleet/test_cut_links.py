@@ -13,7 +13,7 @@ from fixtures.servers.nats import NatsCluster, NatsServer, new_cluster, port_of
 from fixtures.tcp_proxy import TcpProxy, tcp_proxy
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.handle import SessionHandle
-from ptyctl.boot_clock import boot_time
+from ptyctl.clock import boot_time
 from tests.fleet.nodes import TIMES, running_node
 from tests.fleet.typed_line import NODES, Line, TypingNode, check_history, running_line
 

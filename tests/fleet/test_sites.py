@@ -18,7 +18,7 @@ from fixtures.servers.programs import free_port
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.session import SessionRequest
-from ptyctl.boot_clock import boot_time
+from ptyctl.clock import boot_time
 from ptyctl.fleet.buckets import Entry
 from ptyctl.fleet.certificates import Authority
 from ptyctl.fleet.credentials import load_credentials

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from transports.channel import Channel, Pty, check_window_size
-from transports.errors import ChannelClosed, ConnectFailed, ConnectTimeout, Unsupported
-from transports.os_errors import is_timeout
+from transports.errors import ChannelClosed, ConnectFailed, ConnectTimeout, Unsupported, is_timeout
 from transports.output_guard import OutputGuard
 from transports.receiver import Receiver
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.operator import WatchItem
+from ptyctl.clock import epoch_ms
 from ptyctl.core.sanitizer import MAX_SEQUENCE_BYTES, TerminalSanitizer
-from ptyctl.session.clock import epoch_ms
 from ptyctl.session.screen.screen import run_for
 from ptyctl.session.session import Session
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ptyctl.api.session import GivenUp
+from ptyctl.clock import BOOT_ID, epoch_ms, stored_deadline
 from ptyctl.core.lease import Lease, LeaseEnd, Leases, Owner
 from ptyctl.files import replace_file
 from ptyctl.session.clients import user
-from ptyctl.session.clock import BOOT_ID, epoch_ms, stored_deadline
 
 #: A postponed write starts this long after the first request for it.
 DELAY_S = 1.0

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ptyctl.boot_clock import boot_time
+from ptyctl.clock import boot_time
 from ptyctl.core.marks import Mark, MarkReader, read_sentinel, with_line
 from ptyctl.core.normaliser import Normaliser
 from ptyctl.files import FILE_MODE

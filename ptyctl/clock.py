@@ -1,4 +1,4 @@
-"""Conversion between the event loop's clock and epoch time, and across restarts of the machine."""
+"""Clocks: seconds since boot, epoch time, the event loop's clock, and what of them continues after a restart of the machine."""
 
 from __future__ import annotations
 
@@ -25,3 +25,8 @@ def stored_deadline(monotonic_s: float, clock_id: str, expires_ms: int) -> float
     if clock_id == BOOT_ID:
         return monotonic_s
     return asyncio.get_running_loop().time() + expires_ms / 1000 - time.time()
+
+
+def boot_time() -> float:
+    """Return seconds since boot (CLOCK_BOOTTIME), including suspends: for claims, logins and limits of guesses."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
