@@ -2,7 +2,7 @@
 
 Start with `controller.py`, which has a method for each tool. One module for each tool defines its request and reply:
 `session`, `exec`, `io`, `config`, `pty`, `blocks`, `screen`, `approvals`, and `operator` for calls without a tool. `handle` is
-the client class for Python programs, `call_forwarder` the base of Controllers that send their calls as messages.
+the client class for Python programs, `methods` the table of the calls, with the base of Controllers that send them as messages.
 docs/contracts.md lists every field.
 
 Contains values only: nothing here waits, opens a file or connects. Imports nothing else of ptyctl.

@@ -9,10 +9,10 @@ from dataclasses import asdict
 from types import TracebackType
 from typing import Any, Self
 
-from ptyctl.api.call_forwarder import CallForwarder, R
 from ptyctl.api.controller import Progress
 from ptyctl.api.errors import PtyctlError, invalid
 from ptyctl.api.messages import decode_error, decode_reply, encode_request
+from ptyctl.api.methods import CallForwarder, R
 from ptyctl.api.model import Reply, Request
 from ptyctl.api.operator import WatchItem, WatchRequest
 from ptyctl.controller.call_memory import encode_call, mark_repeated

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from ptyctl.api.call_forwarder import CallForwarder, R
 from ptyctl.api.controller import Controller, Progress
 from ptyctl.api.errors import ErrorCode, PtyctlError, unsupported
 from ptyctl.api.exec import ExecRequest
-from ptyctl.api.methods import METHODS
+from ptyctl.api.methods import METHODS, CallForwarder, R
 from ptyctl.api.model import Reply, Request
 from ptyctl.api.operator import WatchItem, WatchRequest
 from ptyctl.api.session import SessionEntry, SessionReply, SessionRequest
