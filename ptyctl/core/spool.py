@@ -51,11 +51,7 @@ class SpoolWindow:
     def character_start(self, offset: int) -> int:
         """Return the first offset at or after `offset` at which a UTF-8 character begins."""
         begin = max(offset, self.start)
-        for byte in self.read(begin, begin + UTF8_MAX_BYTES - 1):
-            if byte & 0xC0 != 0x80:
-                break
-            begin += 1
-        return begin
+        return begin + leading_continuation_bytes(self.read(begin, begin + UTF8_MAX_BYTES - 1))
 
     def release(self) -> None:
         """Free the memory; `start` becomes `end`."""
@@ -88,6 +84,12 @@ def whole_characters(text: bytes) -> int:
             needed = 1 + (byte >= 0xC2) + (byte >= 0xE0) + (byte >= 0xF0) if byte < 0xF5 else 1
             return len(text) - back if needed > back else len(text)
     return len(text)
+
+
+def first_character(text: bytes) -> int:
+    """Return the length of the first UTF-8 character, or of invalid bytes at the start; 0 if it is incomplete."""
+    sizes = (whole_characters(text[:size]) for size in range(1, len(text) + 1))
+    return next((whole for whole in sizes if whole), 0)
 
 
 def whole_line_ends(head: bytes, tail: bytes) -> tuple[bytes, bytes]:

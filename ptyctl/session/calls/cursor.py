@@ -7,7 +7,7 @@ A read from an expired cursor begins at the oldest text in the window and report
 
 from __future__ import annotations
 
-from ptyctl.api.errors import PtyctlError, invalid
+from ptyctl.api.errors import invalid
 from ptyctl.session.io.output_stream import OutputStream
 
 _HINT = "pass the next_cursor of an earlier reply unchanged"
@@ -25,11 +25,11 @@ def parse_cursor(cursor: str, end: int, field: str) -> int:
     return offset
 
 
-def past_the_end(cursor: int, end: int) -> PtyctlError:
-    """Return the error for a `from_cursor` that does not exist yet."""
-    return invalid(
-        f"from_cursor {cursor} is past the end, {end}", hint="pass a resume_cursor of the same terminal", field="from_cursor"
-    )
+def check_from_cursor(stream: OutputStream, cursor: int) -> None:
+    """Check that a `from_cursor` exists. Raises PtyctlError INVALID_ARGUMENT."""
+    if cursor > stream.spool_end:
+        message = f"from_cursor {cursor} is past the end, {stream.spool_end}"
+        raise invalid(message, hint="pass a resume_cursor of the same terminal", field="from_cursor")
 
 
 def move_if_expired(stream: OutputStream, cursor: int) -> int:

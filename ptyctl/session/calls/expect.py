@@ -17,7 +17,7 @@ from ptyctl.session.io.pattern_search import find_next, find_next_received
 from ptyctl.session.io.time_slice import TimeSlice
 from ptyctl.session.session import Session
 
-from .cursor import past_the_end
+from .cursor import check_from_cursor
 
 #: Text that is no longer in the window is searched in pieces of this size, yielding to the event loop between them.
 _PIECE_BYTES = 1 << 20
@@ -62,8 +62,7 @@ class ExpectWait:
         impossible: Callable[[], bool] = lambda: False,
     ) -> None:
         """Create the wait. `impossible` returns whether a match can no longer occur."""
-        if cursor > session.stream.spool_end:
-            raise past_the_end(cursor, session.stream.spool_end)
+        check_from_cursor(session.stream, cursor)
         self._session = session
         self._stream = session.stream
         self._prompts = session.stream.prompts

@@ -14,7 +14,7 @@ from ptyctl.session.runs.run import Run
 from ptyctl.session.runs.run_output import run_output
 from ptyctl.session.session import Session
 
-from .cursor import past_the_end
+from .cursor import check_from_cursor
 from .expect import Expectation, ExpectWait, expectation, match_reply, timeout_reply, wait_seconds
 from .pty_calls import begin, output_cursor, until_idle
 
@@ -33,8 +33,7 @@ async def expect_send(session: Session, request: PtyExpectSend) -> PtyReply:
     expected = expectation(request.expect_type, request.expect, "expect")
     writer = Writer(request.task_id, sensitive=request.sensitive)
     session.gate.check(writer)
-    if request.from_cursor > session.stream.spool_end:
-        raise past_the_end(request.from_cursor, session.stream.spool_end)
+    check_from_cursor(session.stream, request.from_cursor)
     program, cursor = session.runs.current, request.from_cursor
     if expected.kind != "prompt":
         cursor = max(cursor, _current_output(session))

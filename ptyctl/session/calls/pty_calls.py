@@ -23,16 +23,16 @@ from ptyctl.api.pty import (
 from ptyctl.core.control_sequences import ETX
 from ptyctl.core.marker import Marker
 from ptyctl.core.shells import shell_dialect
-from ptyctl.core.spool import UTF8_MAX_BYTES, whole_characters
+from ptyctl.core.spool import UTF8_MAX_BYTES, first_character, whole_characters
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.runs.run import UNTYPED, Run
 from ptyctl.session.runs.run_output import run_output
 from ptyctl.session.session import Session
 from transports.caller import expand_user, is_directory
 
-from .cursor import past_the_end
+from .cursor import check_from_cursor
 from .expect import Expectation, ExpectWait, expectation, match_reply, timeout_reply, wait_seconds
-from .write import press_key, type_with_approval
+from .write import press_key, type_text, type_with_approval
 
 #: How long a shell may take for its start-up files and the echo of a command: the reply's cursor is after the echo (seconds).
 _ECHO_WAIT_S = 30.0
@@ -123,10 +123,7 @@ async def send(session: Session, request: PtySend) -> PtyReply:
     async def type_input() -> int:
         if request.key is not None:
             return await press_key(session, request.key, writer)
-        data = request.data or ""
-        if ETX.decode() in data:
-            session.runs.interrupted()
-        return await session.gate.type(data, writer)
+        return await type_text(session, request.data or "", writer)
 
     wait_ms = DEFAULT_WAIT_MS if request.approval_id else 0
     await type_with_approval(session, type_input, writer, request.approval_id, wait_ms, request.data or "")
@@ -166,8 +163,7 @@ def read_spool(session: Session, request: PtyReadSpool) -> PtyReply:
     At least one character is returned even if `max_bytes` is less; an incomplete one at the end is left for the next read.
     """
     stream, cursor = session.stream, request.from_cursor
-    if cursor > stream.spool_end:
-        raise past_the_end(cursor, stream.spool_end)
+    check_from_cursor(stream, cursor)
     begin, lost = cursor, 0
     text = stream.read(begin, begin + request.max_bytes)
     if not text and begin < stream.spool_end:  # not persisted, and no longer in memory
@@ -177,7 +173,8 @@ def read_spool(session: Session, request: PtyReadSpool) -> PtyReply:
     whole = whole_characters(text)
     if not whole and text:
         text = stream.read(begin, begin + UTF8_MAX_BYTES)
-        whole = _first_character(text, last=begin + len(text) >= stream.spool_end and stream.ended is not None)
+        is_last = begin + len(text) >= stream.spool_end and stream.ended is not None
+        whole = first_character(text) or (len(text) if is_last else 0)
     message = f"{lost} bytes from {cursor} on were not kept: the disk or the quota was full" if lost else None
     data = text[:whole].decode("utf-8", "replace")
     return PtyReply(data=data, cursor=cursor, resume_cursor=begin + whole, message=message)
@@ -257,11 +254,3 @@ def _in_directory(session: Session, directory: str, cmd: str) -> str:
     if dialect == "fish":
         quoted = "'" + directory.replace("\\", "\\\\").replace("'", "\\'") + "'"
     return f"cd -- {quoted} && {Marker('', dialect).eval_command(cmd)}"
-
-
-def _first_character(text: bytes, *, last: bool) -> int:
-    """Return the length of the first character, or 0 if it is incomplete. Invalid bytes count as one character each."""
-    for size in range(1, len(text) + 1):
-        if whole_characters(text[:size]) == size:
-            return size
-    return len(text) if last else 0

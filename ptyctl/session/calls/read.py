@@ -13,7 +13,14 @@ from ptyctl.api.controller import Progress
 from ptyctl.api.errors import invalid
 from ptyctl.api.io import DEFAULT_READ_BYTES, DEFAULT_WAIT_MS, MAX_WAIT_MS, IoReply, IoRequest
 from ptyctl.core.search import AnyPattern, compile_all, compile_pattern
-from ptyctl.core.spool import UTF8_MAX_BYTES, HiddenRanges, last_lines, leading_continuation_bytes, whole_characters
+from ptyctl.core.spool import (
+    UTF8_MAX_BYTES,
+    HiddenRanges,
+    first_character,
+    last_lines,
+    leading_continuation_bytes,
+    whole_characters,
+)
 from ptyctl.platforms.pattern import Pattern, line_patterns
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.output_wait import OutputWait, WaitConditions, WaitEnd, WaitProgress
@@ -145,7 +152,10 @@ async def _at_a_boundary(stream: OutputStream, chunk: bytes, begin: int) -> byte
     if whole == len(chunk):
         return chunk
     if begin + len(chunk) < stream.spool_end:  # cut by max_bytes: the rest of the character is available
-        return chunk[:whole] or _first_character(stream.read(begin, begin + UTF8_MAX_BYTES))
+        if not whole:
+            chunk = stream.read(begin, begin + UTF8_MAX_BYTES)
+            whole = first_character(chunk) or len(chunk)
+        return chunk[:whole]
     loop = asyncio.get_running_loop()
     due = stream.last_data + INCOMPLETE_CHARACTER_S
     while stream.ended is None and not whole and loop.time() < due:
@@ -154,13 +164,6 @@ async def _at_a_boundary(stream: OutputStream, chunk: bytes, begin: int) -> byte
         whole = whole_characters(chunk)
     old = stream.ended is not None or loop.time() >= due
     return chunk if old else chunk[:whole]
-
-
-def _first_character(text: bytes) -> bytes:
-    for size in range(1, len(text) + 1):
-        if whole := whole_characters(text[:size]):
-            return text[:whole]
-    return text
 
 
 def _reply(

@@ -71,6 +71,13 @@ async def press_key(session: Session, key: str, writer: Writer) -> int:
     return await session.gate.write(data, writer)
 
 
+async def type_text(session: Session, text: str, writer: Writer) -> int:
+    """Type text; a Ctrl-C in it interrupts the current run. Return the number of bytes sent. Raises PtyctlError as `write`."""
+    if ETX.decode() in text:
+        session.runs.interrupted()
+    return await session.gate.type(text, writer)
+
+
 async def type_with_approval(
     session: Session,
     type_input: Callable[[], Awaitable[int]],
@@ -268,6 +275,4 @@ async def _type_data(session: Session, request: IoRequest, writer: Writer) -> in
         if ETX in raw:
             session.runs.interrupted()
         return await session.gate.write(raw, writer)
-    if ETX.decode() in data:
-        session.runs.interrupted()
-    return await session.gate.type(data, writer)
+    return await type_text(session, data, writer)
