@@ -356,14 +356,14 @@ class Gate:
         """Write a few bytes ahead of all queued writes. Return their number."""
         self.check(writer)
         self._cuts += 1
-        await self._send(_Outgoing(data, urgent=True), writer, None)
+        await self.send(_Outgoing(data, urgent=True), writer, None)
         if writer.system and self._inspector is not None:
             self._inspector.typed(data)
         return len(data)
 
     async def reply(self, data: bytes) -> None:
         """Write the terminal's response to a query ahead of queued writes, but never within a `type_now`."""
-        await self._send(_Outgoing(data), SYSTEM, None)
+        await self.send(_Outgoing(data), SYSTEM, None)
 
     def type_now(self, text: str, writer: Writer) -> None:
         """Type text synchronously, ahead of all queued writes. Bytes that the channel does not accept at once are sent next.
@@ -409,7 +409,7 @@ class Gate:
         """Send the rest of a `type_now`. Until it is sent, only interrupts are written."""
         with suppress(PtyctlError, _Cut):  # the lock was lost, or the channel or the program has ended: the rest is dropped
             try:
-                await self._send(out, writer, None)
+                await self.send(out, writer, None)
             finally:
                 self._front = None
 
@@ -475,7 +475,7 @@ class Gate:
         if inspection is None:
             checks_cuts = writer.command or writer.judged or (self._inspector is not None and not writer.system)
             try:
-                await self._send(out, writer, fence, cuts if checks_cuts else None)
+                await self.send(out, writer, fence, cuts if checks_cuts else None)
             except _Cut:
                 if writer.command or writer.judged or self._inspector is None:
                     raise
@@ -504,7 +504,7 @@ class Gate:
         if not keys or self._inspector is None:
             return False
         with suppress(PtyctlError):  # the far end has closed
-            await self._send(_Outgoing(keys), SYSTEM, None)
+            await self.send(_Outgoing(keys), SYSTEM, None)
             # after Ctrl-C the next run waits for the prompt, as if the caller had pressed it
             self.unfinished_line.typed(keys, writer.owner, self._raw_size(), command=not keys.endswith(ETX))
             self._inspector.typed(keys)
@@ -548,12 +548,13 @@ class Gate:
         """Number of inputs that overtook queued writes. Each may have changed the line of a write that has begun."""
         return self._cuts
 
-    async def send(self, out: _Outgoing, writer: Writer, fence: int | None, cuts: int) -> None:
-        """Send a part of a write. Raises _Cut once `cuts` has changed; the rest is not sent."""
-        await self._send(out, writer, fence, cuts)
+    async def send(self, out: _Outgoing, writer: Writer, fence: int | None, cuts: int | None = None) -> None:
+        """Send all bytes. Before each chunk, check the lease, and that no other input has interrupted the write.
 
-    async def _send(self, out: _Outgoing, writer: Writer, fence: int | None, cuts: int | None = None) -> None:
-        """Send all bytes. Before each chunk, check the lease, and that no other input has interrupted the write."""
+        Raises:
+            _Cut: `cuts` is not the current number any more, or the password is no longer read; the rest is not sent.
+            PtyctlError: as `check`; IO_ERROR after the writer's deadline.
+        """
         try:
             while out.sent < len(out.data):
                 if cuts is not None and cuts != self._cuts:
