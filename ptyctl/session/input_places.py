@@ -118,5 +118,5 @@ class InputPlaces:
         return Place(name)
 
     def _shows_prompt(self) -> bool:
-        line, learned = self._terminal.last_line(), self._terminal.learned_prompt
-        return bool(learned and learned.strip() and line.startswith(learned)) or self._far_end.profile().is_prompt(line)
+        line = self._terminal.last_line()
+        return self._terminal.begins_with_prompt(line) or self._far_end.profile().is_prompt(line)

@@ -165,5 +165,5 @@ class LineSynchronisation:
 
     def _is_filled_in(self) -> bool:
         """Return whether the shell has inserted text after the prompt (`print -z` of zsh, a line that was put aside)."""
-        line, learned = self._terminal.last_line(), self._terminal.learned_prompt
-        return bool(learned and learned.strip() and line.startswith(learned) and line[len(learned) :].strip())
+        line, learned = self._terminal.last_line(), self._terminal.learned_prompt or ""
+        return self._terminal.begins_with_prompt(line) and line.removeprefix(learned).strip() != ""

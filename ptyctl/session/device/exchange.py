@@ -139,10 +139,10 @@ def prompt_stay_s(prompt: Prompt, line: str, settle_s: float, *, any_host: bool)
 
 def text_behind_prompt(terminal: TerminalState, profile: DeviceProfile, line: str) -> str:
     """Return the text after the prompt in the current line; empty if there is none, and for a log line."""
-    learned, text = terminal.learned_prompt, ""
+    learned, text = terminal.learned_prompt or "", ""
     if line == learned or profile.asks(line) or profile.pager(line) is not None or profile.is_prompt(line):
         return ""
-    if learned and learned.strip() and line.startswith(learned):
+    if terminal.begins_with_prompt(line):
         text = line[len(learned) :]
     elif (before := profile.prompt_before_text(lines_before(terminal.stream, terminal.stream.raw_size))) is not None:
         text = before[1]

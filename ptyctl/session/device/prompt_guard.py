@@ -61,7 +61,7 @@ class PromptGuard:
 
     def __init__(self, terminal: TerminalState, profile: DeviceProfile) -> None:
         self._terminal, self._profile = terminal, profile
-        self._stream, self._gate, self._prompt = terminal.stream, terminal.gate, terminal.prompt
+        self._stream, self._gate = terminal.stream, terminal.gate
         self._typed, self._prompts = self._gate.unfinished_line, self._stream.prompts
         self._clear_key = profile.clear_line.encode()
 
@@ -110,13 +110,16 @@ class PromptGuard:
     @property
     def typed_ahead(self) -> bool:
         """Whether text was typed before the answer to the last line that a user entered."""
-        typed, prompt = self._typed, self._prompt
+        typed = self._typed
         if typed.empty or typed.entered_raw < 0:
             return False
         if b"\n" not in self._stream.read_raw(typed.entered_raw, typed.raw):
             return True
-        began_at = lines_before(self._stream, typed.raw)[-1]
-        return began_at != prompt.learned and prompt.match(began_at, self._profile) is None
+        return not self._was_prompt(lines_before(self._stream, typed.raw)[-1])
+
+    def _was_prompt(self, line: str) -> bool:
+        """Return whether a user has typed after a prompt: `line` is the text before it, and the learned prompt may be empty."""
+        return line == self._terminal.learned_prompt or self._terminal.is_prompt(line, self._profile)
 
     async def clear_typed_ahead(self, deadline: float) -> None:
         """Wait for the prompt, and clear the text that was typed before it.
@@ -166,7 +169,7 @@ class PromptGuard:
         Raises:
             PtyctlError: BUSY if text remains, or if it was not typed at a prompt.
         """
-        typed, prompt, stream = self._typed, self._prompt, self._stream
+        typed, stream = self._typed, self._stream
         if typed.empty:
             line = self._terminal.last_line()
             text = text_behind_prompt(self._terminal, self._profile, line)
@@ -175,7 +178,7 @@ class PromptGuard:
         self.refuse_other()
         line = self._terminal.last_line()
         began_at = lines_before(self._stream, typed.raw)[-1]
-        was_prompt = began_at == prompt.learned or prompt.match(began_at, self._profile) is not None
+        was_prompt = self._was_prompt(began_at)
         behind = (
             line[len(began_at) :]
             if was_prompt and line.startswith(began_at)
@@ -183,8 +186,7 @@ class PromptGuard:
         )
         if behind.strip() or (was_prompt and line == began_at):
             return await self._clear_text(behind, line)
-        shown_again = prompt.match(line, self._profile) is not None or self._prompt_since(typed.raw)
-        if shown_again:  # a program read the keys
+        if self._terminal.is_prompt(line, self._profile) or self._prompt_since(typed.raw):  # a program read the keys
             await self._press_silently()
             return False
         if not was_prompt:
@@ -442,14 +444,14 @@ class PromptGuard:
 
     def _at_shell_prompt(self, line: str) -> bool:
         """Return whether a shell without marks shows the learned prompt, a prompt of the profile or an active line editor."""
-        prompt = self._prompt
-        if not self._terminal.shell_may_read() or is_continuation(line, prompt.learned):
+        terminal, learned = self._terminal, self._terminal.learned_prompt
+        if not terminal.shell_may_read() or is_continuation(line, learned):
             return False
-        if prompt.learned is not None and prompt.learned.strip() and line.endswith(prompt.learned):
+        if learned is not None and learned.strip() and line.endswith(learned):
             return True
-        if self._terminal.waits_at_prompt():
+        if terminal.waits_at_prompt():
             return True
-        return prompt.match(line, self._profile) is not None or (bool(line.strip()) and self._terminal.line_editor_active())
+        return terminal.is_prompt(line, self._profile) or (bool(line.strip()) and terminal.line_editor_active())
 
     def _refuse_program(self, line: str, is_known: bool) -> None:
         """Raise BUSY if a shell without marks is not known to read the line. For `is_known` see `clear_shell_line`."""
@@ -573,8 +575,8 @@ class PromptGuard:
     # All programs
 
     def _refuse_at(self, *reasons: Reason) -> None:
-        line, learned = self._terminal.last_line(), self._terminal.learned_prompt
-        at_prompt = learned and learned.strip() and line.startswith(learned)
+        line = self._terminal.last_line()
+        at_prompt = self._terminal.begins_with_prompt(line)
         for reason in reasons:
             if (reason == "editor" or not at_prompt) and self._shows(reason, line):
                 raise self.refusal(reason)

@@ -109,6 +109,11 @@ class TerminalState:
         """Return whether a line is the prompt, or looks like one."""
         return self.prompt.match(line, profile) is not None
 
+    def begins_with_prompt(self, line: str) -> bool:
+        """Return whether a line begins with the learned prompt, if that has visible text."""
+        learned = self.prompt.learned
+        return learned is not None and learned.strip() != "" and line.startswith(learned)
+
     def of_known_host(self, prompt: str) -> bool:
         """Return whether a prompt has the host name of the learned one, or that one has none."""
         return self.prompt.of_known_host(prompt)
