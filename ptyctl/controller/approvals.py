@@ -16,6 +16,7 @@ from pydantic_core import to_json
 
 from ptyctl.api.approvals import ApprovalEntry, ApprovalScope, ApprovalsReply, ApprovalsRequest
 from ptyctl.api.model import MAX_REPLY_BYTES
+from ptyctl.cancellation import cancel_and_wait
 from ptyctl.core.lease import Owner
 from ptyctl.core.limits import LIMITS, Limit, UseCounter
 from ptyctl.core.principal import Kind
@@ -326,9 +327,7 @@ class Notifier:
 
     async def aclose(self) -> None:
         """End the programs that run."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_and_wait(*self._tasks)
 
     async def _run(self, data: bytes) -> None:
         async with self._running:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.cancellation import cancel_and_wait
 from ptyctl.session.session import LineLost, Session
 from transports.errors import ChannelClosed, ChannelError, ReceiverFailed
 
@@ -50,10 +51,7 @@ class ConsoleReconnector:
 
     async def aclose(self) -> None:
         """Cancel all attempts."""
-        tasks = [*self._tasks.values(), *([self._restoring] if self._restoring is not None else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_and_wait(*self._tasks.values(), self._restoring)
 
     async def _restore_consoles(self, index: SessionIndex) -> None:
         for session_id in await index.inventory_consoles(self._limit_s):

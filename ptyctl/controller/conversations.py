@@ -19,6 +19,7 @@ from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.api.model import Addressed
 from ptyctl.api.pty import PtyReply, PtyReplyBase, encode_error
 from ptyctl.api.session import SessionRequest
+from ptyctl.cancellation import cancel_and_wait
 from ptyctl.session.calls import block_read, expect_send, pty_calls, screen_read, termination
 from ptyctl.session.calls.block_search import blocks_search
 from ptyctl.session.io.errors import from_os_error
@@ -231,5 +232,4 @@ async def _reporting_progress(stream: OutputStream, progress: Progress | None) -
     try:
         yield
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await cancel_and_wait(task)

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.api.io import MAX_WAIT_MS
 from ptyctl.api.session import SessionEntry
+from ptyctl.cancellation import cancel_and_wait
 from ptyctl.core.limits import Limit
 from ptyctl.core.states import SessionState
 from ptyctl.session.clients import Client, current_client
@@ -85,10 +86,7 @@ class SessionRegistry:
 
     async def cancel_attempts(self) -> None:
         """Cancel the attempts to connect sessions."""
-        attempts = list(self._attempts)
-        for attempt in attempts:
-            attempt.cancel()
-        await asyncio.gather(*attempts, return_exceptions=True)
+        await cancel_and_wait(*self._attempts)
 
     async def find(self, session_id: str | None, *, hold: bool = False) -> Session:
         """Return a session in any state, from memory or from disk, to read its history.

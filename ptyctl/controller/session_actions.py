@@ -9,6 +9,7 @@ from ptyctl.api.config import ConfigReply, ConfigRequest
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid, unsupported
 from ptyctl.api.io import MAX_WAIT_MS
 from ptyctl.api.session import DEFAULT_LOCK_TTL_MS, Capabilities, GivenUp, Pace, SessionReply, SessionRequest
+from ptyctl.cancellation import cancel_and_wait
 from ptyctl.clock import epoch_ms
 from ptyctl.core.lease import Lease
 from ptyctl.platforms import Platforms
@@ -148,8 +149,7 @@ class SessionActions:
                 return _opening_reply(session, request)
             attempt.cancel()  # it waits for another open of the console
         except asyncio.CancelledError:
-            attempt.cancel()
-            await asyncio.gather(attempt, return_exceptions=True)
+            await cancel_and_wait(attempt)
             raise
         finally:
             del attempt  # a failed one has the exception, whose traceback has this frame

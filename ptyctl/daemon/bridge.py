@@ -22,6 +22,7 @@ from ptyctl.api.errors import PtyctlError
 from ptyctl.api.messages import INVALID_REQUEST, METHOD_NOT_FOUND
 from ptyctl.api.methods import APPROVALS, AUDIT, GC, METHODS, NOTIFY, POLICY
 from ptyctl.audit.audit_log import LimitedRows
+from ptyctl.cancellation import cancel_and_wait
 from ptyctl.client_lines import LongLineError, read_line
 from ptyctl.core import json_lines
 from ptyctl.core.principal import Kind, Principal, Role
@@ -168,9 +169,7 @@ class BridgeServer:
                 await self._accept(listener)
         finally:
             listener.close()
-            for connection in self._connections:
-                connection.cancel()
-            await asyncio.gather(*self._connections, return_exceptions=True)
+            await cancel_and_wait(*self._connections)
             self._refusals.flush()
 
     async def _accept(self, listener: socket.socket) -> None:
@@ -285,9 +284,7 @@ class BridgeServer:
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in tasks:
-                task.cancel()
-            for result in await asyncio.gather(*tasks, return_exceptions=True):
+            for result in await cancel_and_wait(*tasks):
                 if isinstance(result, Exception) and not isinstance(result, OSError):
                     raise result
 

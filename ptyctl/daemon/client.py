@@ -15,6 +15,7 @@ from ptyctl.api.messages import decode_error, decode_reply, encode_request
 from ptyctl.api.methods import CallForwarder, R
 from ptyctl.api.model import Reply, Request
 from ptyctl.api.operator import WatchItem, WatchRequest
+from ptyctl.cancellation import cancel_and_wait
 from ptyctl.controller.call_memory import encode_call, mark_repeated
 from ptyctl.core import json_lines
 from ptyctl.session.clients import current_client, current_principal
@@ -133,8 +134,7 @@ class RemoteController(CallForwarder):
     async def aclose(self) -> None:
         """Close the connection."""
         self._writer.close()
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await cancel_and_wait(self._task)
         with suppress(OSError):  # the connection was already lost
             await self._writer.wait_closed()
 

@@ -36,6 +36,7 @@ from ptyctl.api.messages import (
 from ptyctl.api.methods import METHODS
 from ptyctl.api.model import Reply
 from ptyctl.api.operator import WatchRequest
+from ptyctl.cancellation import cancel_and_wait
 from ptyctl.client_lines import LongLineError, read_line
 from ptyctl.controller.call_memory import CANCELLED_BY_CLIENT, CallMemory, RepeatableCall, decode_call
 from ptyctl.core import json_lines
@@ -97,10 +98,7 @@ class RpcConnection:
         finally:
             for client in self._represented.values():
                 client.leave()
-            calls = list(self._calls.values())
-            for call in calls:
-                call.cancel()
-            await asyncio.gather(*calls, return_exceptions=True)
+            await cancel_and_wait(*self._calls.values())
 
     async def _receive_next(self) -> bool:
         """Receive the next line; return False at the end of the stream."""

@@ -14,6 +14,7 @@ from typing import Any
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.audit.audit_log import LimitedRows
+from ptyctl.cancellation import cancel_and_wait
 from ptyctl.core import json_lines
 from ptyctl.core.limits import LIMITS, Limit
 from ptyctl.core.principal import Principal, agent_of
@@ -112,10 +113,7 @@ class DaemonServer:
             await self._until_stopped_or_idle()
         finally:
             listen_socket.unlink()
-            serving.cancel()
-            for connection in self._connections:
-                connection.cancel()
-            await asyncio.gather(serving, *self._connections, return_exceptions=True)
+            await cancel_and_wait(serving, *self._connections)
             self._refusals.flush()
             if self._uses_mcp:
                 from ptyctl.mcp.terminal_tool import close_runtimes

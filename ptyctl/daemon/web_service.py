@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.model import Reply, Request, SystemText
+from ptyctl.cancellation import cancel_and_wait
 from ptyctl.controller.tokens import TokenFile, Tokens
 from ptyctl.core.limits import LIMITS, Limit
 from ptyctl.core.principal import Kind, Role
@@ -114,9 +115,7 @@ class WebService:
 
     async def close(self) -> None:
         """Stop a console that `open` has started."""
-        if self._serving is not None:
-            self._serving.cancel()
-            await asyncio.gather(self._serving, return_exceptions=True)
+        await cancel_and_wait(self._serving)
 
     async def _listen(self, listen: str) -> None:
         try:

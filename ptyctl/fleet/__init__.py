@@ -3,7 +3,7 @@
 Start reading in `node_lease`.
 
 - `claim`: the value and the fences of a console claim; pure.
-- `buckets`: the key-value stores and their required configuration. `cancellation`: tasks that wait for NATS.
+- `buckets`: the key-value stores and their required configuration.
 - `node_lease`: the lease of a node, with its write deadline, and those of all nodes.
 - `console_claims`, `session_claims`: who owns a console. `claim_directory`: the claims of all nodes.
 - `directory`: the nodes of a site and their sessions. `sites`: those of the other sites.

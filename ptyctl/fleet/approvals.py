@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from ptyctl.api.approvals import ApprovalEntry, ApprovalsReply, ApprovalsRequest
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.cancellation import cancel_and_wait
 
 from .sites import FleetNodes, see_nodes
 
@@ -107,9 +108,7 @@ class FleetApprovals:
                         cursors[watches[task]] = reply.cursor
                         replies.append(reply)
         finally:
-            for task in watches:
-                task.cancel()
-            await asyncio.gather(*watches, return_exceptions=True)
+            await cancel_and_wait(*watches)
         reply = _merged(replies, sum(len(reply.approvals or ()) for reply in replies))
         return reply.model_copy(update={"cursor": self._remember(cursors)})
 

@@ -14,8 +14,7 @@ from nats.js.errors import APIError, KeyNotFoundError, KeyWrongLastSequenceError
 from nats.js.kv import KeyValue
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-
-from .cancellation import keep_cancellation
+from ptyctl.cancellation import keep_cancellation
 
 #: A lease that its node does not renew expires after this time, and other nodes can take its consoles (seconds).
 LEASE_TTL_S = 15.0
@@ -210,8 +209,7 @@ def _configuration(name: str, replicas: int, ttl_s: float | None) -> api.StreamC
 async def find_bucket(stream: JetStreamContext, name: str) -> Bucket:
     """Return a bucket as it is. Raises nats.js.errors.NotFoundError if there is none; PtyctlError IO_ERROR."""
     async with reported(f"open the bucket {name}"):
-        store = await stream.key_value(name)
-        info = await stream.stream_info(f"KV_{name}")
+        store, info = await _find(stream, name)
     assert info.created is not None
     return Bucket(store, int(info.created.timestamp()), BUCKET_TTL_S[name])
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.cancellation import cancel_and_wait
 from ptyctl.clock import boot_time
 
 from .buckets import RETRY_S, ConflictError, Entry, encode_key
@@ -362,7 +363,7 @@ class ConsoleClaims:
         try:
             await self._write(held, node=node, lease_id=lease_id, lock=lock, handed_over=True)
         except ConflictError:
-            stored = await self._stored(held.device_id)
+            stored, _ = await self._stored(held.device_id)
             if stored is not None and not stored.is_released:
                 raise
 
@@ -394,10 +395,7 @@ class ConsoleClaims:
         for held in list(self._held.values()):
             self.stop(held)
         await self._lease.aclose()
-        tasks = [task for task in (self._checking, self._adopting) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_and_wait(self._checking, self._adopting)
 
     # Writes
 
@@ -431,11 +429,10 @@ class ConsoleClaims:
                 try:
                     revision = await self._store(key, claim, held.revision)
                 except ConflictError:  # lost, or an earlier write was stored whose answer was not received
-                    entry = await self._bucket.get(key)
-                    stored = None if entry is None else decode_claim(key, entry)
-                    if entry is None or stored is None or stored.claim_id != held.claim.claim_id:
+                    stored, revision = await self._stored(held.device_id)
+                    if stored is None or stored.claim_id != held.claim.claim_id:
                         raise
-                    held.follow(entry.revision)
+                    held.follow(revision)
                 else:
                     held.wrote(claim, revision)
                     return
@@ -445,12 +442,14 @@ class ConsoleClaims:
         try:
             await self._write(held, only_held=True, **changes)
         except ConflictError:
-            self._lose(held, await self._stored(held.device_id))
+            stored, _ = await self._stored(held.device_id)
+            self._lose(held, stored)
 
-    async def _stored(self, device_id: str) -> Claim | None:
+    async def _stored(self, device_id: str) -> tuple[Claim | None, int]:
+        """Return the stored claim on a console, and its revision; None without a valid one. Raises PtyctlError IO_ERROR."""
         key = encode_key(device_id)
         entry = await self._bucket.get(key)
-        return None if entry is None else decode_claim(key, entry)
+        return (None, 0) if entry is None else (decode_claim(key, entry), entry.revision)
 
     # Changes
 
@@ -549,16 +548,14 @@ class ConsoleClaims:
         return [(device_id, unheld[device_id]) for device_id, (_, at) in self._orphans.items() if now >= at + self._times.ttl_s]
 
     async def _release_orphan(self, device_id: str, claim: Claim) -> None:
-        key = encode_key(device_id)
-        entry = await self._bucket.get(key)
-        stored = None if entry is None else decode_claim(key, entry)
-        if entry is None or stored is None or stored.claim_id != claim.claim_id or stored.lease_id != claim.lease_id:
+        stored, revision = await self._stored(device_id)
+        if stored is None or stored.claim_id != claim.claim_id or stored.lease_id != claim.lease_id:
             return
         if device_id in self._held or self._taking[device_id]:
             return
         released = replace(stored, node="", lease_id="", lock=None, handed_over=False, at=self._now())
         with suppress(ConflictError):
-            await self._store(key, released, entry.revision)
+            await self._store(encode_key(device_id), released, revision)
 
 
 def _owner(lock: ClaimedLock | None) -> tuple[str, str, int] | None:

@@ -33,6 +33,7 @@ from ptyctl.api.policy import PolicyReply, PolicyRequest
 from ptyctl.api.pty import PtyReplyBase, PtyRequest
 from ptyctl.api.session import SessionReply, SessionRequest
 from ptyctl.audit.audit_files import matches
+from ptyctl.cancellation import cancel_and_wait
 from ptyctl.controller.call_memory import current_call, repeatable
 from ptyctl.controller.devices import DevicePlacement
 from ptyctl.daemon.errors import DaemonConnectionLost
@@ -319,9 +320,7 @@ class FleetController:
 
     async def aclose(self) -> None:
         """Close the links to other nodes, and this node's controller."""
-        for task in self._publishing:
-            task.cancel()
-        await asyncio.gather(*self._publishing, return_exceptions=True)
+        await cancel_and_wait(*self._publishing)
         await self._links.aclose()
         await self._own.aclose()
 

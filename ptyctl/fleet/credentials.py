@@ -18,8 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.field_faults import field_faults
-
-from .cancellation import keep_cancellation
+from ptyctl.cancellation import keep_cancellation
 
 #: How long servers that do not answer are tried, unless the caller names another time (seconds).
 CONNECT_S = 30.0

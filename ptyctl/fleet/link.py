@@ -33,10 +33,9 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, decode_payload
+from ptyctl.cancellation import cancel_and_wait, keep_cancellation
 from ptyctl.core.json_lines import MAX_REPLY_LINE_BYTES
 from ptyctl.daemon.client import RemoteController
-
-from .cancellation import keep_cancellation
 
 _LOG = logging.getLogger(__name__)
 
@@ -322,9 +321,7 @@ class LinkListener:
         if self._subscription is not None:
             with suppress(nats.errors.Error):
                 await self._subscription.unsubscribe()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_and_wait(*self._tasks)
 
     async def _accept(self, data: bytes) -> dict[str, Any] | None:
         try:

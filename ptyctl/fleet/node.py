@@ -19,6 +19,7 @@ from typing import Any, Self, TypeVar
 from nats.aio.client import Client
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.cancellation import cancel_and_wait
 from ptyctl.clock import boot_time
 from ptyctl.controller.call_memory import CallMemory
 from ptyctl.controller.local import LocalController
@@ -150,9 +151,7 @@ class FleetNode:
             await self.others.aclose()
         await self.ownership.aclose()
         await self.claims.aclose()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_and_wait(*self._tasks)
 
     def limits_in_use(self) -> dict[str, int]:
         """Return the use of the fleet limits, by name."""
@@ -296,8 +295,7 @@ class FleetNode:
                 while not following.done() and self._client.stats["reconnects"] == reconnects:
                     await asyncio.wait({following}, timeout=_CHECK_S)
             finally:
-                following.cancel()
-                (error,) = await asyncio.gather(following, return_exceptions=True)
+                (error,) = await cancel_and_wait(following)
             if isinstance(error, Exception):
                 _LOG.warning("a bucket is not followed", extra={"why": str(error) or type(error).__name__})
                 await asyncio.sleep(_CHECK_S)

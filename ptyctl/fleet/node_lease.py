@@ -15,6 +15,7 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter, ValidationError
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.cancellation import cancel_and_wait
 from ptyctl.clock import boot_time
 
 from .buckets import LEASE_TTL_S, RETRY_S, Bucket, ConflictError, Entry, encode_key
@@ -213,9 +214,7 @@ class NodeLease:
         """Type no more on this node's consoles, and end the renewals; the lease expires."""
         if self._held is not None:
             self._held.end()
-        if self._renewing is not None:
-            self._renewing.cancel()
-            await asyncio.gather(self._renewing, return_exceptions=True)
+        await cancel_and_wait(self._renewing)
         self._end()
 
     def _namesake(self) -> PtyctlError:

@@ -20,6 +20,7 @@ from nats.js import api
 from nats.js.errors import APIError, BadRequestError
 from nats.js.kv import KeyValue
 
+from ptyctl.cancellation import cancel_and_wait
 from ptyctl.clock import boot_time
 
 from .buckets import BUCKET_TTL_S, NODES, SESSIONS, Bucket
@@ -143,7 +144,7 @@ class OtherSites:
             ended = any(task.done() for task in known.following)
             if not ended and not (has_rows and self._now() - heard_at > _SILENCE_S):
                 return
-            await _cancel(known.following)
+            await cancel_and_wait(*known.following)
         nodes = known.nodes if known is not None else NodeDirectory(self._bucket(NODES, site), "", self._now)
         sessions = known.sessions if known is not None else SessionDirectory(self._bucket(SESSIONS, site), "")
         following = [asyncio.create_task(nodes.follow()), asyncio.create_task(sessions.follow())]
@@ -155,13 +156,7 @@ class OtherSites:
 
     async def _forget_all(self) -> None:
         """End the tasks. The rows are kept with their age."""
-        await _cancel([task for site in self._sites.values() for task in site.following])
-
-
-async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_and_wait(*(task for site in self._sites.values() for task in site.following))
 
 
 class FleetNodes:

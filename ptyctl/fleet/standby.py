@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.session import GivenUp, SessionReply, SessionRequest
+from ptyctl.cancellation import cancel_and_wait
 from ptyctl.clock import boot_time
 from ptyctl.controller.devices import DevicePlacement
 
@@ -99,9 +100,7 @@ class Standby:
 
     async def aclose(self) -> None:
         """Cancel the attempts."""
-        for attempt in self._attempts.values():
-            attempt.cancel()
-        await asyncio.gather(*self._attempts.values(), return_exceptions=True)
+        await cancel_and_wait(*self._attempts.values())
 
     def _note(self, name: str, device_id: str, now: float) -> None:
         """Note whether a console is wanted."""

@@ -19,6 +19,7 @@ from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.api.io import MAX_WAIT_MS
 from ptyctl.api.pty import PtyEndSession, PtyReplyBase, PtyRequest, decode_error
 from ptyctl.api.session import PtyOptions, SessionEntry, SessionRequest, TerminalInfo, Timeouts
+from ptyctl.cancellation import cancel_and_wait
 from ptyctl.controller.call_memory import DurableCallMemory, RepeatableCall, repeatable, was_refused
 from ptyctl.internal_error import internal_error
 from ptyctl.trace import tracing
@@ -107,9 +108,7 @@ class ServiceState:
 
         Sessions stay open.
         """
-        for task in self.tasks:
-            task.cancel()
-        await asyncio.gather(*self.tasks, return_exceptions=True)
+        await cancel_and_wait(*self.tasks)
         await self.runtimes.close()
 
 

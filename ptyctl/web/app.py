@@ -20,6 +20,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.audit.audit_log import LimitedRows
+from ptyctl.cancellation import cancel_and_wait
 from ptyctl.controller.tokens import Token, Tokens
 from ptyctl.core.limits import LIMITS, Limit
 from ptyctl.core.principal import Principal
@@ -228,8 +229,7 @@ class WebApp:
                 serving.result()
             return is_done
         finally:
-            serving.cancel()
-            await asyncio.gather(serving, return_exceptions=True)
+            await cancel_and_wait(serving)
 
 
 def _describe(session: WebSession) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.methods import METHODS
+from ptyctl.cancellation import cancel_and_wait
 from ptyctl.core import json_lines
 from ptyctl.internal_error import internal_error
 
@@ -37,9 +38,7 @@ async def call(request: Request, controller: Controller) -> Response:
         await asyncio.wait((calling, leaving), return_when=asyncio.FIRST_COMPLETED)
         return json_response(calling.result()) if calling.done() else Response(status_code=503)
     finally:
-        calling.cancel()
-        leaving.cancel()
-        await asyncio.gather(calling, leaving, return_exceptions=True)
+        await cancel_and_wait(calling, leaving)
 
 
 async def read_json(request: Request, limit: int, timeout_s: float) -> Any:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from ptyctl.cancellation import keep_cancellation
 from ptyctl.fleet.buckets import Bucket
-from ptyctl.fleet.cancellation import keep_cancellation
 from ptyctl.fleet.node_lease import LeaseTimes, NodeLease
 
 

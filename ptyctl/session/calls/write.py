@@ -12,6 +12,7 @@ from dataclasses import replace
 from ptyctl.api.controller import Progress
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.io import DEFAULT_WAIT_MS, MAX_WAIT_MS, IoReply, IoRequest
+from ptyctl.cancellation import cancel_and_wait
 from ptyctl.core.control_sequences import DECCKM, ETX
 from ptyctl.core.echo import echo_end, may_continue_echo
 from ptyctl.core.keys import BREAK, INTERRUPTS, key_bytes, key_name
@@ -212,9 +213,7 @@ async def _repeating(
             typing.result()  # raises why it cannot type
         return await waiting, written
     finally:
-        for task in (waiting, typing):
-            task.cancel()
-        await asyncio.gather(waiting, typing, return_exceptions=True)
+        await cancel_and_wait(waiting, typing)
 
 
 class _WrittenLine:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from ptyctl.api.blocks import BlockOrigin
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.api.exec import DoneReason, ExecRequest
+from ptyctl.cancellation import cancel_and_wait
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.renderer import render
 from ptyctl.core.shells import shell_change
@@ -375,9 +376,7 @@ class Runs:
             finish_run(self._terminal, self.current, "cancelled", cancel_reason=reason)
             self._finish(self.current)
         self._timer.stop()
-        if self._task is not None and not self._task.done():
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await cancel_and_wait(self._task)
 
     def _add(self, run: Run) -> None:
         self.mode = next_mode(self.mode, "begin_interactive" if run.origin == "interactive" else "begin_block")

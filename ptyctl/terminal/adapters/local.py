@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from ptyctl.cancellation import cancel_and_wait
 from ptyctl.core import json_lines
 from ptyctl.terminal.errors import TerminalError, TerminalErrorCode
 from ptyctl.terminal.handshake import ClientHandshake, HandshakeError, Ready
@@ -185,9 +186,7 @@ class LocalAdapter(RpcAdapter):
     async def _closed(self) -> None:
         if self._process is not None:
             await _end(self._process)
-        if self._errors is not None:
-            self._errors.cancel()
-            await asyncio.gather(self._errors, return_exceptions=True)
+        await cancel_and_wait(self._errors)
         self._process = self._errors = None
 
 

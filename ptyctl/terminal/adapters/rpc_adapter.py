@@ -19,6 +19,7 @@ from ptyctl.api.messages import decode_error, decode_reply, encode_request
 from ptyctl.api.model import Reply, Request
 from ptyctl.api.pty import PtyEndSession
 from ptyctl.api.session import SessionRequest
+from ptyctl.cancellation import cancel_and_wait
 from ptyctl.controller.call_memory import encode_call, mark_repeated
 from ptyctl.core import json_lines
 from ptyctl.session.calls.termination import KILL_AFTER_S, KILLED_GRACE_S
@@ -29,7 +30,7 @@ from ptyctl.trace import current_trace_id
 
 from .base import ConnectInput, ConnectResult, HealthCheckResult, RecoverResult, RuntimeAdapter, SentRequest
 
-#: Error of JSON-RPC 2.0 that the reply to a call is not valid for this version.
+#: Method of the calls that check the runtime and list its sessions.
 _LIST = "ptyctl_session"
 
 
@@ -189,8 +190,7 @@ class RpcAdapter(RuntimeAdapter):
         if link is None or link.task is None:
             return
         link.close()
-        link.task.cancel()
-        await asyncio.gather(link.task, return_exceptions=True)
+        await cancel_and_wait(link.task)
         with suppress(OSError):
             await link.wait_closed()
         await self._closed()

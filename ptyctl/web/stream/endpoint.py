@@ -14,6 +14,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
+from ptyctl.cancellation import cancel_and_wait
 from ptyctl.core.limits import LIMITS, Limit, UseCounter
 from ptyctl.session.clients import current_client
 
@@ -66,10 +67,7 @@ class _StreamConnection:
                 await self._handle(text)
         finally:
             self._feeds.remove_window(self)
-            tasks = [*self._tasks.values(), *([self._displacing] if self._displacing else [])]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await cancel_and_wait(*self._tasks.values(), self._displacing)
 
     async def send(self, subscription_id: int | None, op: str, **fields: Any) -> None:
         """Send a message; wait until the client's socket takes it."""

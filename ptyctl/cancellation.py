@@ -1,10 +1,23 @@
-"""Cancellation of tasks that wait for NATS."""
+"""Cancellation of asyncio tasks."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
+
+
+async def cancel_and_wait(*tasks: asyncio.Future[Any] | None) -> list[Any]:
+    """Cancel tasks and wait until they have ended; None stands for a task that was not started.
+
+    Returns:
+        The result of each other task, or the exception with which it has ended.
+    """
+    started = [task for task in tasks if task is not None]
+    for task in started:
+        task.cancel()
+    return await asyncio.gather(*started, return_exceptions=True)
 
 
 @contextmanager
