@@ -86,6 +86,14 @@ def whole_characters(text: bytes) -> int:
     return len(text)
 
 
+def page_size(text: bytes, limit: int) -> int:
+    """Return the length of the whole UTF-8 characters in the first `limit` bytes, but of at least one character.
+
+    `text` has more than `limit` bytes, by UTF8_MAX_BYTES, unless it ends before.
+    """
+    return whole_characters(text[:limit]) or whole_characters(text[:UTF8_MAX_BYTES])
+
+
 def first_character(text: bytes) -> int:
     """Return the length of the first UTF-8 character, or of invalid bytes at the start; 0 if it is incomplete."""
     sizes = (whole_characters(text[:size]) for size in range(1, len(text) + 1))

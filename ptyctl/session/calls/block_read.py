@@ -10,7 +10,7 @@ from typing import Any
 from ptyctl.api.blocks import Block, BlocksGet, BlocksRead, BlocksReply, BlocksSince
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, invalid
 from ptyctl.core.echo import strip_echo, strip_prompt
-from ptyctl.core.spool import UTF8_MAX_BYTES, whole_characters
+from ptyctl.core.spool import UTF8_MAX_BYTES, page_size
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.time_slice import TimeSlice, base64_text
 from ptyctl.session.runs.run_output import OutputRenderer
@@ -205,7 +205,7 @@ class _BlockText:
         around = bytes(self._text[at : at + max_bytes + UTF8_MAX_BYTES])
         if len(around) < max_bytes + UTF8_MAX_BYTES:
             around += self._live[max(at - len(self._text), 0) :]
-        return around[: whole_characters(around[:max_bytes]) or whole_characters(around[:UTF8_MAX_BYTES])]
+        return around[: page_size(around, max_bytes)]
 
     def drop_before(self, offset: int) -> None:
         """Drop text before an offset, unless it is little."""
@@ -237,7 +237,7 @@ def _spool_page(session: Session, block: Block, request: BlocksRead) -> BlocksRe
     _check(request.offset, size)
     begin = block.spool_begin + request.offset
     text = stream.read(begin, min(begin + request.max_bytes + UTF8_MAX_BYTES, end))
-    page = text[: whole_characters(text[: request.max_bytes]) or whole_characters(text[:UTF8_MAX_BYTES])]
+    page = text[: page_size(text, request.max_bytes)]
     reply = _page_reply(request, page, size, ended=block.ts_end is not None)
     reply.message = _not_kept(session, block)
     return reply

@@ -19,6 +19,7 @@ from ptyctl.core.spool import (
     first_character,
     last_lines,
     leading_continuation_bytes,
+    page_size,
     whole_characters,
 )
 from ptyctl.platforms.pattern import Pattern, line_patterns
@@ -92,7 +93,7 @@ def _history(stream: OutputStream, request: IoRequest, cursor: int) -> IoReply:
     if begin < stream.window.start and begin >= stream.transcript.spool_persisted:
         begin = min(stream.window.start, stream.spool_end)
     chunk = stream.read(begin, min(begin + size + UTF8_MAX_BYTES, stream.spool_end))
-    whole = whole_characters(chunk[:size]) or whole_characters(chunk[:UTF8_MAX_BYTES])
+    whole = page_size(chunk, size)
     text, end = _visible(stream, chunk[:whole], begin), begin + whole
     full = end < stream.spool_end and stream.spool_end >= begin + size
     return _reply(stream, request, begin, begin - cursor, "stopped", text, end, (), full=full)
