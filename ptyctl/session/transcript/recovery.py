@@ -17,11 +17,11 @@ from typing import Any
 from ptyctl.clock import boot_time
 from ptyctl.core.marks import Mark, MarkReader, read_sentinel, with_line
 from ptyctl.core.normaliser import Normaliser
+from ptyctl.core.spool import PACKED_BYTES, PromptLines
 from ptyctl.files import FILE_MODE
 
 from .block_marks import BlockMarksReader
 from .jsonl import PAUSE_S, PIECE_BYTES, cut_torn_line, read_rows, read_rows_backwards, read_rows_containing
-from .prompt_lines import PACKED_BYTES, PromptLines
 from .raw_log import RawLog
 from .stored_blocks import (
     EventLogPosition,
