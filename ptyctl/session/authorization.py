@@ -25,8 +25,8 @@ from ptyctl.session.io.input_echo import SETTLE_WAIT_S, InputEcho
 from ptyctl.session.io.prompt import PROMPT_BYTES
 from ptyctl.session.io.terminal_state import TerminalState
 from ptyctl.session.io.time_slice import TimeSlice
-from ptyctl.session.screen.line_location import LineLocation
 from ptyctl.session.screen.screen import Screen
+from ptyctl.session.screen.shown_line import LineLocation
 
 from .approvals import Approval, Approvals
 from .enforcement import Enforcement, denied, not_approvable, place_changed, policy_changed, too_long_at_once

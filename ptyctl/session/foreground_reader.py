@@ -13,7 +13,7 @@ from ptyctl.policy.rules import SHELL_PLATFORM
 from ptyctl.session.io.input_echo import POLL_S, SETTLE_WAIT_S
 from ptyctl.session.io.prompt import is_continuation
 from ptyctl.session.io.terminal_state import TerminalState
-from ptyctl.session.screen.line_location import LineLocation
+from ptyctl.session.screen.shown_line import LineLocation
 
 from .input_places import FarEnd, InputPlaces
 from .judgement import Place

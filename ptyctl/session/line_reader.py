@@ -9,9 +9,8 @@ from ptyctl.core.screen import ScreenSnapshot
 from ptyctl.policy.pending_line import PendingLine
 from ptyctl.session.io.input_echo import InputEcho
 from ptyctl.session.io.terminal_state import TerminalState
-from ptyctl.session.screen.line_location import LineLocation
 from ptyctl.session.screen.screen import Screen
-from ptyctl.session.screen.shown_line import may_be_hidden, shown_lines, shows_only, text_after
+from ptyctl.session.screen.shown_line import LineLocation, may_be_hidden, shown_lines, shows_only, text_after
 
 from .input_places import FarEnd, InputPlaces
 from .judgement import Place
