@@ -69,9 +69,9 @@ class _StderrHandler(logging.StreamHandler[TextIO]):
         super().emit(record)
 
 
-def log_to_stderr(level: int = logging.WARNING, before_write: Callable[[], None] = lambda: None) -> None:
-    """Write the records of ptyctl and its libraries from `level` upwards to stderr. `before_write` may rotate a log file."""
+def log_to_stderr(before_write: Callable[[], None] = lambda: None) -> None:
+    """Write the warnings and errors of ptyctl and its libraries to stderr. `before_write` may rotate a log file."""
     handler = _StderrHandler(before_write)
     handler.addFilter(RateLimit())
     handler.setFormatter(KeyValueFormatter())
-    logging.basicConfig(handlers=[handler], level=level, force=True)
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)

@@ -112,7 +112,7 @@ def _running_process(pid: int) -> list[RunningProcess]:
 
 
 def start_process(
-    argv: Sequence[str], cwd: str | None, env: Mapping[str, str], cols: int, rows: int, umask: int | None = None
+    argv: Sequence[str], cwd: str | None, env: Mapping[str, str], cols: int, rows: int, umask: int | None
 ) -> tuple[int, int]:
     """Start a program as the leader of a new session on a new PTY; return its pid and the PTY master.
 

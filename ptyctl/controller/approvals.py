@@ -18,7 +18,7 @@ from ptyctl.api.approvals import ApprovalEntry, ApprovalScope, ApprovalsReply, A
 from ptyctl.api.model import MAX_REPLY_BYTES
 from ptyctl.cancellation import cancel_and_wait
 from ptyctl.core.lease import Owner
-from ptyctl.core.limits import LIMITS, Limit, UseCounter
+from ptyctl.core.limits import Limit, UseCounter
 from ptyctl.core.principal import Kind
 from ptyctl.core.states import ApprovalState
 from ptyctl.files import replace_file
@@ -53,7 +53,7 @@ class ApprovalCalls:
         approvals: Approvals,
         notify_command: Sequence[str],
         recorder: Recorder,
-        limit: Limit = LIMITS["max_approval_watches"],
+        limit: Limit,
     ) -> None:
         """Create the calls. `limit` bounds the number of concurrent watches."""
         self._approvals = approvals

@@ -88,9 +88,9 @@ SPECIAL_GRAPHICS = dict(zip(range(ord("_"), 0x7F), " ◆▒␉␌␍␊°±␤�
 ZERO_WIDTH_JOINER = "\u200d"
 
 
-def compile_bytes(pattern: str, flags: int = 0) -> re.Pattern[bytes]:
+def compile_bytes(pattern: str) -> re.Pattern[bytes]:
     """Compile a pattern of these fragments for bytes."""
-    return re.compile(pattern.encode("ascii"), flags)
+    return re.compile(pattern.encode("ascii"))
 
 
 _SEQUENCE = compile_bytes(SEQUENCE)

@@ -46,7 +46,7 @@ SESSION_IDLE_S = 30 * 60
 
 @asynccontextmanager
 async def open_endpoint(
-    server: Server[Any], tokens: BearerTokens, origins: Origins, limit: Limit = LIMITS["max_mcp_sessions"]
+    server: Server[Any], tokens: BearerTokens, origins: Origins, limit: Limit
 ) -> AsyncIterator[tuple[ASGIApp, McpEndpoint]]:
     """Yield the application for `/mcp`, and the endpoint in it. `limit` is that of its sessions."""
     manager = _SessionManager(

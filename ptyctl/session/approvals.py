@@ -405,10 +405,9 @@ class Approvals:
         Raises:
             PtyctlError: NOT_FOUND.
         """
-        request = self._requests.get(approval_id)
-        if request is None or (request.held.session_id, request.held.principal) != (session_id, owner.principal):
+        request = self.get(approval_id)
+        if (request.held.session_id, request.held.principal) != (session_id, owner.principal):
             raise no_approval(approval_id)
-        request.expire_if_due()
         return request
 
     def covers(self, held: HeldText) -> bool:

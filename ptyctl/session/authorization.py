@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 
-from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.errors import PtyctlError
 from ptyctl.core.control_sequences import BRACKETED_PASTE, ESC
 from ptyctl.core.lease import Owner
 from ptyctl.core.renderer import render_line
@@ -28,7 +28,7 @@ from ptyctl.session.io.time_slice import TimeSlice
 from ptyctl.session.screen.screen import Screen
 from ptyctl.session.screen.shown_line import LineLocation
 
-from .approvals import Approval, Approvals
+from .approvals import Approval, Approvals, no_approval
 from .enforcement import Enforcement, denied, not_approvable, place_changed, policy_changed, too_long_at_once
 from .foreground_reader import ForegroundReader
 from .input_places import FarEnd, InputPlaces
@@ -160,7 +160,7 @@ class Authorization:
     def find_approval(self, approval_id: str, owner: Owner) -> Approval:
         """Return the approval that a caller continues with. Raises PtyctlError NOT_FOUND."""
         if self._approvals is None:
-            raise PtyctlError(ErrorCode.NOT_FOUND, f"there is no approval {approval_id}", {"approval_id": approval_id})
+            raise no_approval(approval_id)
         return self._approvals.find(approval_id, self._subject.session_id, owner)
 
     # Commands of runs

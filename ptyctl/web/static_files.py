@@ -39,11 +39,10 @@ class StaticFiles:
     Files are looked up at each request, so that those that `make` installs later are found.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
-        folder = folder or _FOLDER
-        self._static = folder / "static"
-        self._modules = folder / "node_modules"
-        self._vendor = folder / "vendor.json"
+    def __init__(self) -> None:
+        self._static = _FOLDER / "static"
+        self._modules = _FOLDER / "node_modules"
+        self._vendor = _FOLDER / "vendor.json"
 
     async def page(self, request: Request) -> Response:
         """Send the page, whatever the view; without its files, text that explains how to get them."""

@@ -10,6 +10,7 @@ from ptyctl.api.errors import unsupported
 from ptyctl.session.activity import writer_fields
 from ptyctl.session.device import modes
 from ptyctl.session.device.device_cli import DeviceCli
+from ptyctl.session.device.exchange import lines_before
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.session import Session
 
@@ -40,15 +41,15 @@ async def save(session: Session, writer: Writer) -> tuple[str, str]:
     return shown.mode, output
 
 
-def mode_at(session: Session, raw_end: int | None = None) -> str | None:
-    """Return the mode of the prompt at the end of the output, or before a raw offset.
+def mode_at(session: Session) -> str | None:
+    """Return the mode of the prompt at the end of the output.
 
     None without a prompt, or on a platform with a POSIX shell, whose prompt may be any text.
     """
     platform = session.platform
     if platform is None or platform.posix_shell:
         return None
-    shown = DeviceCli(session.terminal, platform, session.credentials).shown(raw_end)
+    shown = platform.profile.shown_prompt(lines_before(session.stream, session.stream.raw_size))
     return None if shown is None else shown.mode
 
 

@@ -45,7 +45,7 @@ _STYLE_FIELDS = tuple(name for name in StyledRun.__slots__ if name not in ("begi
 _STYLE = attrgetter(*_STYLE_FIELDS)
 
 
-async def read_in_screen_mode(session: Session, request: IoRequest, progress: Progress | None = None) -> IoReply:
+async def read_in_screen_mode(session: Session, request: IoRequest, progress: Progress | None) -> IoReply:
     """Answer a read request with mode screen; without a condition at once.
 
     Raises:

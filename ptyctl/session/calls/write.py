@@ -85,7 +85,7 @@ async def type_with_approval(
     writer: Writer,
     approval_id: str | None,
     wait_ms: int,
-    text: str = "",
+    text: str,
     *,
     return_pending: bool = False,
 ) -> int:

@@ -67,10 +67,9 @@ class DeviceCli:
         """Whether the far end has closed the connection."""
         return self._stream.ended is not None
 
-    def shown(self, raw_end: int | None = None) -> ShownPrompt | None:
-        """Return the prompt at the end of the output, or before a raw offset."""
-        stream = self._stream
-        return self._profile.shown_prompt(lines_before(stream, stream.raw_size if raw_end is None else raw_end))
+    def shown(self) -> ShownPrompt | None:
+        """Return the prompt at the end of the output."""
+        return self._profile.shown_prompt(lines_before(self._stream, self._stream.raw_size))
 
     def can_answer(self, dialog: Sequence[QuestionAnswer]) -> bool:
         """Return whether all secrets of a dialogue are known."""

@@ -62,7 +62,7 @@ async def search_with(
     return await _search_in_turn(turn, pattern, lambda: search, deadline)
 
 
-async def find_next(turn: Turn, search: Search, window: Callable[[], SpoolWindow], deadline: float = 0.0) -> MatchRange | None:
+async def find_next(turn: Turn, search: Search, window: Callable[[], SpoolWindow], deadline: float) -> MatchRange | None:
     """Return the leftmost match in the part of a window that was not searched yet. Deadline and errors as `search_with`."""
     current = window()
     if search.steps(current) <= LOOP_STEPS:
@@ -76,7 +76,7 @@ async def find_next(turn: Turn, search: Search, window: Callable[[], SpoolWindow
 
 
 async def find_next_received(
-    stream: OutputStream, search: Search, window: Callable[[], SpoolWindow], deadline: float = 0.0
+    stream: OutputStream, search: Search, window: Callable[[], SpoolWindow], deadline: float
 ) -> MatchRange | None:
     """Return the next match as `find_next`, for a caller that waits for the stream before it calls again.
 
