@@ -23,7 +23,7 @@ from ptyctl.policy.shell_command import expands_history, runs_history
 from ptyctl.session.io.gate import Refusal, Split, Writer
 from ptyctl.session.io.input_echo import SETTLE_WAIT_S, InputEcho
 from ptyctl.session.io.prompt import PROMPT_BYTES
-from ptyctl.session.io.terminal_state import TerminalState
+from ptyctl.session.io.terminal_state import FarEnd, TerminalState
 from ptyctl.session.io.time_slice import TimeSlice
 from ptyctl.session.screen.screen import Screen
 from ptyctl.session.screen.shown_line import LineLocation
@@ -31,7 +31,7 @@ from ptyctl.session.screen.shown_line import LineLocation
 from .approvals import Approval, Approvals, no_approval
 from .enforcement import Enforcement, denied, not_approvable, place_changed, policy_changed, too_long_at_once
 from .foreground_reader import ForegroundReader
-from .input_places import FarEnd, InputPlaces
+from .input_places import InputPlaces
 from .judgement import Judgement, Place, PolicyDecisionPoint, Subject, stricter
 from .line_reader import LineReader
 from .line_synchronisation import LineSynchronisation
@@ -84,7 +84,7 @@ class Authorization:
         self._stream, self._unfinished = terminal.stream, terminal.unfinished_line
         self._far_end = far_end
         self._line = PendingLine()
-        location = LineLocation(terminal, far_end.is_device, far_end.has_marks, far_end.is_running)
+        location = LineLocation(terminal, far_end)
         self._places = InputPlaces(terminal, far_end, subject.program)
         self._synchronisation = LineSynchronisation(self._line, terminal, far_end, self._places)
         self._echo = InputEcho(terminal, lambda: self._line.is_empty, self._synchronisation.awaits_line)

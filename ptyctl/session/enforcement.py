@@ -11,11 +11,11 @@ from ptyctl.policy.pending_line import PendingLine
 from ptyctl.policy.rules import Decision, Verdict
 from ptyctl.session.device.exchange import rendered
 from ptyctl.session.io.gate import Refusal, Writer
-from ptyctl.session.io.terminal_state import TerminalState
+from ptyctl.session.io.terminal_state import FarEnd, TerminalState
 
 from .approvals import Approval, Approvals, HeldText
 from .foreground_reader import ForegroundReader
-from .input_places import FarEnd, InputPlaces
+from .input_places import InputPlaces
 from .judgement import Place, PolicyDecisionPoint, Subject
 from .line_synchronisation import LineSynchronisation
 

@@ -12,10 +12,10 @@ from ptyctl.platforms import DeviceProfile
 from ptyctl.policy.rules import SHELL_PLATFORM
 from ptyctl.session.io.input_echo import POLL_S, SETTLE_WAIT_S
 from ptyctl.session.io.prompt import is_continuation
-from ptyctl.session.io.terminal_state import TerminalState
+from ptyctl.session.io.terminal_state import FarEnd, TerminalState
 from ptyctl.session.screen.shown_line import LineLocation
 
-from .input_places import FarEnd, InputPlaces
+from .input_places import InputPlaces
 from .judgement import Place
 
 #: The longest wait until a program that works reads, or ends (seconds).

@@ -2,39 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from ptyctl.core.shells import may_run_shell, shell_dialect
-from ptyctl.platforms import DeviceProfile
 from ptyctl.policy.rules import SHELL_PLATFORM
 from ptyctl.session.device.exchange import lines_before, text_behind_prompt
-from ptyctl.session.io.terminal_state import TerminalState
+from ptyctl.session.io.terminal_state import FarEnd, TerminalState
 
 from .judgement import Place
-
-
-@dataclass(frozen=True, slots=True)
-class FarEnd:
-    """What a session knows of its far end: a device with a platform, a shell, or a program.
-
-    The functions return the current state: a platform may be detected, and a shell may begin to send marks.
-
-    Attributes:
-        platform: the name of the platform, None without one.
-        is_device: whether the far end is a device rather than a POSIX shell.
-        profile: the compiled platform.
-        is_shell: whether a session without a platform has a POSIX shell.
-        has_marks: whether the shell reports its prompts.
-        is_running: whether a command of a run runs in it.
-    """
-
-    platform: Callable[[], str | None]
-    is_device: Callable[[], bool]
-    profile: Callable[[], DeviceProfile]
-    is_shell: Callable[[], bool]
-    has_marks: Callable[[], bool]
-    is_running: Callable[[], bool]
 
 
 class InputPlaces:
@@ -61,7 +34,7 @@ class InputPlaces:
             return (Place(name, self.shown_prompt()[0]),)
         prompt, in_foreground = self._shell_place(name), self._terminal.shell_in_foreground()
         if in_foreground is None:
-            at_prompt = (self._far_end.has_marks() and not self._far_end.is_running()) or self._shows_prompt()
+            at_prompt = self._far_end.is_at_marked_prompt() or self._shows_prompt()
         elif in_foreground:
             at_prompt = not self._is_program()
         else:

@@ -8,11 +8,11 @@ from ptyctl.api.errors import PtyctlError
 from ptyctl.core.screen import ScreenSnapshot
 from ptyctl.policy.pending_line import PendingLine
 from ptyctl.session.io.input_echo import InputEcho
-from ptyctl.session.io.terminal_state import TerminalState
+from ptyctl.session.io.terminal_state import FarEnd, TerminalState
 from ptyctl.session.screen.screen import Screen
 from ptyctl.session.screen.shown_line import LineLocation, may_be_hidden, shown_lines, shows_only, text_after
 
-from .input_places import FarEnd, InputPlaces
+from .input_places import InputPlaces
 from .judgement import Place
 
 #: How often a line is read again because the screen has changed meanwhile.

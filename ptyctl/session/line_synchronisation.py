@@ -9,9 +9,9 @@ from ptyctl.policy.key_bindings import read_bindings
 from ptyctl.policy.pending_line import DEVICE_KEYS, SHELL_KEYS, PendingLine, fills_next_line
 from ptyctl.session.device.exchange import lines_before
 from ptyctl.session.io.prompt import is_continuation
-from ptyctl.session.io.terminal_state import TerminalState
+from ptyctl.session.io.terminal_state import FarEnd, TerminalState
 
-from .input_places import FarEnd, InputPlaces
+from .input_places import InputPlaces
 
 
 class LineSynchronisation:

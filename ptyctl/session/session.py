@@ -28,7 +28,7 @@ from ptyctl.session.io.input_log import InputLog, LastInputs
 from ptyctl.session.io.output_stream import GapStarted, OutputStream, StreamEnded
 from ptyctl.session.io.publisher import Publisher, Unsubscribe
 from ptyctl.session.io.signal import Signal
-from ptyctl.session.io.terminal_state import TerminalState
+from ptyctl.session.io.terminal_state import FarEnd, TerminalState
 from ptyctl.session.runs.blocks import Blocks
 from ptyctl.session.runs.events import Events
 from ptyctl.session.runs.run import Run
@@ -45,7 +45,6 @@ from transports.errors import ChannelBroken, ChannelEnded, ChannelError, Receive
 from .activity import Activity
 from .authorization import Authorization
 from .clients import current_principal
-from .input_places import FarEnd
 from .judgement import Subject
 from .notices import Notices
 from .spec import SPECS, Limits, Spec

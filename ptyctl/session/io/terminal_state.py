@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ptyctl.core.control_sequences import ALTERNATE_SCREENS, BRACKETED_PASTE
 from ptyctl.core.renderer import render_cursor_line, render_line
@@ -37,6 +38,33 @@ _BRACKETED_PASTE_ON, _BRACKETED_PASTE_OFF = (b"\x1b[?%d%c" % (BRACKETED_PASTE, f
 _NEXT_ROW = b"\r\r\n"
 #: A line editor ends within this many bytes after an entered line, and its next prompt begins within as many before the end.
 _EDITOR_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class FarEnd:
+    """What a session knows of its far end: a device with a platform, a shell, or a program.
+
+    The functions return the current state: a platform may be detected, and a shell may begin to send marks.
+
+    Attributes:
+        platform: the name of the platform, None without one.
+        is_device: whether the far end is a device rather than a POSIX shell.
+        profile: the compiled platform.
+        is_shell: whether a session without a platform has a POSIX shell.
+        has_marks: whether the shell reports its prompts.
+        is_running: whether a command of a run runs in it.
+    """
+
+    platform: Callable[[], str | None]
+    is_device: Callable[[], bool]
+    profile: Callable[[], DeviceProfile]
+    is_shell: Callable[[], bool]
+    has_marks: Callable[[], bool]
+    is_running: Callable[[], bool]
+
+    def is_at_marked_prompt(self) -> bool:
+        """Return whether a shell that reports its prompts runs no command."""
+        return self.has_marks() and not self.is_running()
 
 
 class TerminalState:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from ptyctl.core.renderer import render, render_line
@@ -11,7 +11,7 @@ from ptyctl.core.screen import ScreenModel, ScreenSnapshot
 from ptyctl.policy.pending_line import COMMENT
 from ptyctl.session.device.exchange import lines_before, rendered
 from ptyctl.session.io.prompt import PROMPT_BYTES, without_right_prompt
-from ptyctl.session.io.terminal_state import TerminalState
+from ptyctl.session.io.terminal_state import FarEnd, TerminalState
 
 #: Largest cost (in cells of about 10 ns) of finding the line's first row, and the largest screen for that search.
 MAX_COST = 1 << 19
@@ -36,32 +36,18 @@ _SCREEN_BYTES = 8192
 class LineLocation:
     """Finds the line at the cursor of one terminal, by the marks of its shell or by the last Enter."""
 
-    def __init__(
-        self,
-        terminal: TerminalState,
-        is_device: Callable[[], bool],
-        has_marks: Callable[[], bool],
-        is_running: Callable[[], bool],
-    ) -> None:
-        """Create the object.
-
-        Args:
-            is_device: returns whether the far end is a device rather than a POSIX shell.
-            has_marks: returns whether the shell reports its prompts; `is_running` whether a command runs in it.
-        """
-        self._terminal = terminal
+    def __init__(self, terminal: TerminalState, far_end: FarEnd) -> None:
+        self._terminal, self._far_end = terminal, far_end
         self._stream, self._typed, self._prompt = terminal.stream, terminal.unfinished_line, terminal.prompt
-        self._is_device = is_device
-        self._has_marks, self._is_running = has_marks, is_running
 
     def shows_prompt_since_enter(self) -> bool:
         """Return whether a prompt was shown since the last line was submitted. Earlier text is not in the editor yet."""
         entered, stream = self._terminal.entered_raw, self._stream
         if entered < 0:
             return True
-        if self._has_marks():
-            return not self._is_running() and stream.shell_returned_raw >= entered and not stream.line_follows
-        if self._is_device():
+        if self._far_end.has_marks():
+            return not self._far_end.is_running() and stream.shell_returned_raw >= entered and not stream.line_follows
+        if self._far_end.is_device():
             return True
         learned = self._terminal.learned_prompt or ""
         shown = rendered(stream, max(entered, stream.raw_size - _SCREEN_BYTES), stream.raw_size).split("\n")
@@ -72,7 +58,7 @@ class LineLocation:
 
         Elsewhere, behind output without a line end or text that was typed ahead, bash redraws a line in wrong columns.
         """
-        return self._marked_prompt_begins_row() if self._has_marks() and not self._is_running() else self._prompt_begins_row()
+        return self._marked_prompt_begins_row() if self._far_end.is_at_marked_prompt() else self._prompt_begins_row()
 
     def _marked_prompt_begins_row(self) -> bool:
         stream, returned = self._stream, self._stream.shell_returned_raw
@@ -96,10 +82,10 @@ class LineLocation:
         """Return the first row that may belong to the line at the cursor; None if it is not on the screen, or not known."""
         stream, row, returned = self._stream, screen.cursor[0], self._stream.shell_returned_raw
         entered = max(stream.reader_changed_raw, self._terminal.entered_raw)
-        is_marked = returned == entered or (self._has_marks() and not self._is_running())
+        is_marked = returned == entered or self._far_end.is_at_marked_prompt()
         begin = returned if is_marked else entered
         if begin < stream.incarnation_raw:
-            return row if self._is_device() else 0  # a device's line has no line end
+            return row if self._far_end.is_device() else 0  # a device's line has no line end
         is_short = stream.raw_size - begin <= _LINE_BYTES
         above = rows_above(screen, stream.read_raw(begin, stream.raw_size)) if is_short else None
         if above is None:
@@ -117,10 +103,10 @@ class LineLocation:
         prompt mark, or if the line has one row. None stands for an unknown prompt.
         """
         stream, prompt, typed = self._stream, self._prompt, self._typed
-        if self._is_device():
+        if self._far_end.is_device():
             return [prompt.learned]
         rows, returned = screen.rows[max(top, 0) : screen.cursor[0] + 1], stream.shell_returned_raw
-        is_marked = self._has_marks() and not self._is_running()
+        is_marked = self._far_end.is_at_marked_prompt()
         is_behind = typed.raw > (returned if is_marked else typed.entered_raw)
         shown = lines_before(stream, typed.raw)[-1] if is_behind else ""
         if shown.strip() and shown == prompt.learned:
