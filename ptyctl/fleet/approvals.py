@@ -67,7 +67,7 @@ class FleetApprovals:
         """Return the node that has a request. Raises `not_found` if all known nodes have answered."""
         query = ApprovalsRequest(action="get", approval_id=request.approval_id)
         silent = self._nodes.silent()
-        for node, reply in (await self._ask_all(query, _ANSWER_S)).items():
+        for node, reply in (await self._ask_all(query)).items():
             if isinstance(reply, ApprovalsReply):
                 return node
             if reply.code is not ErrorCode.NOT_FOUND:
@@ -83,7 +83,8 @@ class FleetApprovals:
 
     async def _list(self, request: ApprovalsRequest) -> ApprovalsReply:
         replies = [await self._own.approvals(request)]
-        replies += _answers((await self._ask_all(request, _ANSWER_S)).values())
+        answers = (await self._ask_all(request)).values()
+        replies += [reply for reply in answers if isinstance(reply, ApprovalsReply)]
         return _merged(replies, request.limit)
 
     async def _watch(self, request: ApprovalsRequest) -> ApprovalsReply:
@@ -130,23 +131,19 @@ class FleetApprovals:
             self._cursors.popitem(last=False)
         return cursor
 
-    async def _ask_all(self, request: ApprovalsRequest, timeout_s: float) -> dict[str, ApprovalsReply | PtyctlError]:
+    async def _ask_all(self, request: ApprovalsRequest) -> dict[str, ApprovalsReply | PtyctlError]:
         nodes = self._others()
-        replies = await asyncio.gather(*(self._ask_in_time(node, request, timeout_s) for node in nodes))
+        replies = await asyncio.gather(*(self._ask_in_time(node, request) for node in nodes))
         return dict(zip(nodes, replies, strict=True))
 
-    async def _ask_in_time(self, node: str, request: ApprovalsRequest, timeout_s: float) -> ApprovalsReply | PtyctlError:
+    async def _ask_in_time(self, node: str, request: ApprovalsRequest) -> ApprovalsReply | PtyctlError:
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(_ANSWER_S):
                 return await self._ask_once(node, request)
         except PtyctlError as error:
             return error
         except TimeoutError:
-            return PtyctlError(ErrorCode.CONNECT_FAILED, f"node {node} did not answer within {timeout_s:g} s")
-
-
-def _answers(replies: object) -> list[ApprovalsReply]:
-    return [reply for reply in replies if isinstance(reply, ApprovalsReply)]  # type: ignore[attr-defined]
+            return PtyctlError(ErrorCode.CONNECT_FAILED, f"node {node} did not answer within {_ANSWER_S:g} s")
 
 
 def _merged(replies: list[ApprovalsReply], limit: int) -> ApprovalsReply:

@@ -16,8 +16,9 @@ from ptyctl.api.blocks import BlocksReply, BlocksSince
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import ExecReply, ExecRequest
+from ptyctl.api.handle import call_pty
 from ptyctl.api.io import MAX_WAIT_MS
-from ptyctl.api.pty import PtyEndSession, PtyReplyBase, PtyRequest, decode_error
+from ptyctl.api.pty import PtyEndSession, PtyReply
 from ptyctl.api.session import PtyOptions, SessionEntry, SessionRequest, TerminalInfo, Timeouts
 from ptyctl.cancellation import cancel_and_wait
 from ptyctl.controller.call_memory import DurableCallMemory, RepeatableCall, repeatable, was_refused
@@ -355,7 +356,7 @@ class _Actions:
     async def _read_output(self, request: CanonicalRequest) -> Outcome:
         terminal = await self._find(request)
         read = self._reads.get(self._reader(terminal, request))
-        block_id = read.block_id if read is not None and not read.ended else await self._last_block(terminal)
+        block_id = read.block_id if read is not None and not read.ended else await self._last_block(terminal.session_id)
         if block_id is None:
             return _outcome(terminal, "completed", {"stdout": "", "stderr": "", "running": False, "truncated": False})
         cursor = request.runtime.cursor or (read.cursor if read is not None and read.block_id == block_id else None)
@@ -379,7 +380,7 @@ class _Actions:
         if terminal.is_open:
             closes = terminal.mode == "headless" or (request.target is not None and request.target.terminal_id is not None)
             try:
-                await self._pty(PtyEndSession(session_id=terminal.session_id, force=True))
+                await call_pty(self._controller, PtyEndSession(session_id=terminal.session_id, force=True), PtyReply)
             except PtyctlError as error:
                 if error.code not in (*_GONE, ErrorCode.UNSUPPORTED, ErrorCode.BUSY):
                     raise
@@ -450,22 +451,14 @@ class _Actions:
                 return Terminal(closed, "interactive", target.terminal_id, is_open=False)
         closed_id = target.session_id if target.terminal_id is None and request.action != "execute" else None
         if closed_id is not None and closed_id not in {entry.session_id for entry in await self._entries()}:
-            await self._pty(BlocksSince(session_id=closed_id, last=1))  # raises if there is none
+            await self._last_block(closed_id)  # raises if there is no such session
             return Terminal(closed_id, "headless", is_open=False)
         raise TerminalError(TerminalErrorCode.NOT_FOUND, "there is no such terminal", target.model_dump(exclude_none=True))
 
-    async def _last_block(self, terminal: Terminal) -> str | None:
-        """Return the last command of a terminal, also of a closed one."""
-        reply = await self._pty(BlocksSince(session_id=terminal.session_id, last=1))
-        assert isinstance(reply, BlocksReply)
+    async def _last_block(self, session_id: str) -> str | None:
+        """Return the last command of a session, also of a closed one. Raises PtyctlError."""
+        reply = await call_pty(self._controller, BlocksSince(session_id=session_id, last=1), BlocksReply)
         return reply.items[-1].block_id if reply.items else None
-
-    async def _pty(self, request: PtyRequest) -> PtyReplyBase:
-        """Make a call whose errors are replies. Raises PtyctlError."""
-        reply = await self._controller.pty(request)
-        if not reply.ok:
-            raise decode_error(reply)
-        return reply
 
     def _reader(self, terminal: Terminal, request: CanonicalRequest) -> tuple[str, str, str]:
         """Return the name under which reads of one terminal by a caller surface are kept."""

@@ -22,8 +22,8 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from ptyctl.api.controller import Controller
+from ptyctl.api.handle import call_pty
 from ptyctl.api.history import RecordingEvent, RecordingReply, RecordingRequest
-from ptyctl.api.pty import PtyReplyBase, PtyRequest, decode_error
 from ptyctl.api.screen import PtyReadRaw, PtyReadScreen, RawReply, ScreenReply
 from ptyctl.core.renderer import Renderer
 from ptyctl.core.sanitizer import TerminalSanitizer
@@ -77,8 +77,7 @@ async def _screen(controller: Controller, session_id: str, request: Request) -> 
     """Send the screen now or `at` an offset or block, with the bytes that paint it."""
     at = request.query_params.get("at")
     fields = {"session_id": session_id, "paint": True}
-    screen = await _read(controller, PtyReadScreen.of({**fields, **({"at": _number(at)} if at else {})}))
-    assert isinstance(screen, ScreenReply)
+    screen = await call_pty(controller, PtyReadScreen.of({**fields, **({"at": _number(at)} if at else {})}), ScreenReply)
     painted = TerminalSanitizer().feed(b64decode(screen.data_b64 or ""))
     return json_response(screen.model_copy(update={"data_b64": b64encode(painted).decode()}).payload())
 
@@ -92,8 +91,8 @@ async def _recording(controller: Controller, session_id: str, request: Request) 
     sanitizer = TerminalSanitizer()
     if isinstance(begin, int) and begin > 0:
         first = max(begin - _CONTEXT_BYTES, 0)
-        context = await _read(controller, PtyReadRaw(session_id=session_id, from_offset=first, max_bytes=begin - first))
-        assert isinstance(context, RawReply)
+        before = PtyReadRaw(session_id=session_id, from_offset=first, max_bytes=begin - first)
+        context = await call_pty(controller, before, RawReply)
         sanitizer.feed(b64decode(context.data_b64))
     events = await asyncio.to_thread(lambda: [_sanitized(event, sanitizer) for event in page.events])
     return json_response(page.model_copy(update={"events": events}).payload())
@@ -115,9 +114,7 @@ async def _cast(run: Run, controller: Controller, session_id: str, request: Requ
 
 async def _first_screen(controller: Controller, session_id: str) -> ScreenReply:
     """Return the screen before the first byte. Raises PtyctlError, before a response has begun."""
-    screen = await _read(controller, PtyReadScreen(session_id=session_id, at=0))
-    assert isinstance(screen, ScreenReply)
-    return screen
+    return await call_pty(controller, PtyReadScreen(session_id=session_id, at=0), ScreenReply)
 
 
 async def _frames(controller: Controller, session_id: str) -> _Frames:
@@ -211,14 +208,6 @@ def _sanitized(event: RecordingEvent, sanitizer: TerminalSanitizer) -> Recording
     if event.data_b64 is None:
         return event
     return event.model_copy(update={"data_b64": b64encode(sanitizer.feed(b64decode(event.data_b64))).decode()})
-
-
-async def _read(controller: Controller, request: PtyRequest) -> PtyReplyBase:
-    """Return the reply of a pty_* call. Raises PtyctlError."""
-    reply = await controller.pty(request)
-    if not reply.ok:
-        raise decode_error(reply)
-    return reply
 
 
 def _number(text: str) -> int | str:
