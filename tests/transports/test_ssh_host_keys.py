@@ -16,7 +16,7 @@ from fixtures.servers.inprocess_ssh import HOST, USER, FakeSshd, LoginPolicy, ru
 from transports.errors import ConnectFailed, HostKeyMismatch, InvalidOption
 from transports.receiver import QueueReceiver
 from transports.ssh import HostKeyOptions, HostKeyPolicy, SshAuth, SshChannel, SshConnectOptions
-from transports.ssh.known_hosts import format_key, host_name
+from transports.ssh.host_keys import format_key, host_name
 
 LOGIN = LoginPolicy(password="pw")
 
