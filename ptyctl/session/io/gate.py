@@ -15,6 +15,7 @@ from ptyctl.api.session import Pace
 from ptyctl.core.control_sequences import ETX, PASTE_BEGIN, PASTE_END
 from ptyctl.core.lease import Leases, Owner
 from ptyctl.core.principal import Principal
+from ptyctl.core.shells import shell_dialect
 from ptyctl.core.unfinished_line import UnfinishedLine
 from ptyctl.policy.rules import Decision, Verdict
 from ptyctl.session.clients import current_principal
@@ -616,7 +617,15 @@ class Gate:
         """Return whether input of a writer is secret now. The session marks its own secrets as `sensitive`."""
         if writer.sensitive or writer.system:
             return writer.sensitive
-        return self._channel().echo_off or (self._inspector is not None and self._inspector.asks_secret())
+        return self._hides_input(writer) or (self._inspector is not None and self._inspector.asks_secret())
+
+    def _hides_input(self, writer: Writer) -> bool:
+        """Return whether a line is read without echo. A command is typed at a prompt, where a shell may have echo off."""
+        channel = self._channel()
+        if not channel.echo_off:
+            return False
+        program = channel.foreground_program() if writer.command else None
+        return program is None or shell_dialect(program[1]) is None
 
     def _lock_lost(self, writer: Writer) -> PtyctlError:
         end = self._leases.end_of(writer.owner, self._now())

@@ -150,6 +150,19 @@ async def test_password_read_with_echo_off_is_masked_without_sensitive_flag(tmp_
     assert files_containing(folder, SECRET) == []
 
 
+async def test_commands_at_a_shell_prompt_without_echo_are_no_secrets(tmp_path: Path) -> None:
+    """A here-document is typed, and its lines are shown and recorded as in any other shell."""
+    require_program("dash", "dash")
+    session = await local(tmp_path, "dash")
+    await run_command(session, "stty -echo")
+    lines = "interface GigabitEthernet0/1\n description Uplink-To-Core-42\n"
+    document = f"cat <<'END'\n{lines}END"
+    assert (await run_command(session, document)).stdout == lines
+    assert (await run_command(session, f"printf %s '{lines}'")).stdout == lines
+    assert all("data" in row for row in inputs(session.stream.folder))
+    await session.close()
+
+
 @pytest.mark.parametrize("question", ["Password: ", "Secret word? "])
 async def test_command_at_a_question_for_a_secret_is_refused_and_not_stored(tmp_path: Path, question: str) -> None:
     session = await local(tmp_path, sys.executable, "-I", "-c", f"import getpass; getpass.getpass({question!r})")
