@@ -85,6 +85,18 @@ async def test_question_of_another_users_program_is_no_prompt(bash: SessionHandl
     assert (await bash.wait(asked.block_id)).stdout == "Go on? [Y/n] y\n<y>\n"
 
 
+async def test_question_behind_a_program_that_relays_a_terminal_is_answered_by_the_caller(open_session: Open) -> None:
+    """A relay, such as ssh, always waits at the same place: that does not mean that the shell behind it is at its prompt."""
+    relay = (require_program("script", "bsdutils"), "-qc", "bash --norc --noprofile", "/dev/null")
+    shell = await open_session(command=relay, shell="posix", env={"PS1": "far$ "})
+    assert (await shell.exec("true", timeout_ms=PATIENCE_MS)).done_reason == "marker"
+    asked = await shell.exec("read -p 'Name? ' name", timeout_ms=PATIENCE_MS)
+    assert (asked.done_reason, asked.waiting_for_input) == ("question", True)
+    await write(shell, data="yes\n")
+    assert (await shell.wait(asked.block_id)).exit_code == 0
+    assert (await shell.exec('echo "$name"', timeout_ms=PATIENCE_MS)).stdout == "yes\n"
+
+
 @pytest.mark.parametrize("program", ["bash", "dash"])
 async def test_nested_shell_in_unmarked_shell_is_tracked(open_session: Open, program: str) -> None:
     """Its prompt is another than the one that was learned, and so is the one that comes back."""

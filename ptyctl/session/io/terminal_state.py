@@ -205,6 +205,15 @@ class TerminalState:
         program = self._channel().foreground_program()
         return None if program is None else shell_dialect(program[1])
 
+    def foreground_is_shell(self) -> bool | None:
+        """Return whether the program in the foreground has the name of a shell; None if unknown."""
+        program = self.foreground_program()
+        return None if program is None else shell_dialect(program[1]) is not None
+
+    def relays_shell(self) -> bool:
+        """Return whether the program in the foreground may relay the terminal of a shell, as ssh and sudo do."""
+        return self.foreground_is_shell() is False and self.shell_may_read()
+
     def foreground_has_executed(self) -> bool:
         """Return whether the program in the foreground was started; False for the fork of a shell, which has its name."""
         return self._channel().foreground_has_executed()
@@ -222,8 +231,12 @@ class TerminalState:
         return self._channel().wakeups()
 
     def learn_prompt_wait(self) -> None:
-        """Learn where the shell in the foreground waits: it is at its prompt."""
-        self._prompt_wait = self._wait_point() or self._prompt_wait
+        """Learn where the shell in the foreground waits: it is at its prompt.
+
+        Not of another program: one that relays the terminal of another shell (ssh, tmux) always waits at the same place.
+        """
+        if self.foreground_is_shell():
+            self._prompt_wait = self._wait_point() or self._prompt_wait
 
     async def learn_first_prompt_wait(self) -> None:
         """Wait until the shell in the foreground waits at the prompt that it shows now, and learn where."""
@@ -297,9 +310,11 @@ class TerminalState:
 
     def line_editor_active(self) -> bool:
         """Return whether a line editor reads: the terminal is not in canonical mode or, if that is unknown, bracketed paste is
-        on."""
+        on. It is unknown behind a program that relays the terminal of another shell (ssh), which never is in canonical mode."""
         canonical = self._channel().canonical
-        return BRACKETED_PASTE in self.stream.terminal_modes if canonical is None else not canonical
+        if canonical is None or (not canonical and self.relays_shell()):
+            return BRACKETED_PASTE in self.stream.terminal_modes
+        return not canonical
 
     def takes_keys(self) -> bool:
         """Return whether the program in the foreground gets each key at once.
