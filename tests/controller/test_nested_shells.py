@@ -85,6 +85,28 @@ async def test_question_of_another_users_program_is_no_prompt(bash: SessionHandl
     assert (await bash.wait(asked.block_id)).stdout == "Go on? [Y/n] y\n<y>\n"
 
 
+@pytest.mark.parametrize("command", ["bash --norc --noprofile", "dash", "sudo -n sh"])
+async def test_half_typed_text_in_nested_shell_is_cleared(bash: SessionHandle, command: str) -> None:
+    require_program(command.split()[0], command.split()[0])
+    require(not command.startswith("sudo") or (await bash.exec("sudo -n true")).exit_code == 0, "sudo asks for a password")
+    assert (await bash.exec(command, timeout_ms=PATIENCE_MS)).done_reason == "prompt"
+    await bash.exec("true", timeout_ms=PATIENCE_MS)
+    begin = (await write(bash, data="echo half")).next_cursor
+    assert (await read(bash, cursor=begin, until_regex="half$", timeout_ms=PATIENCE_MS)).matched
+    reply = await bash.exec("echo inner; (exit 3)", timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("inner\n", 3, "marker")
+    assert any("half-typed" in notice for notice in reply.notices or ())
+
+
+async def test_program_typed_by_write_in_nested_shell_gets_no_command(bash: SessionHandle) -> None:
+    await bash.exec("bash --norc --noprofile", timeout_ms=PATIENCE_MS)
+    await bash.exec("true", timeout_ms=PATIENCE_MS)
+    begin = (await write(bash, data="python3 -qic ''\n")).next_cursor
+    assert (await read(bash, cursor=begin, until_regex="(?m)^>>> $", timeout_ms=PATIENCE_MS)).matched
+    with refused(ErrorCode.BUSY, "nothing was typed"):
+        await bash.exec("echo hi", timeout_ms=PATIENCE_MS)
+
+
 async def test_question_behind_a_program_that_relays_a_terminal_is_answered_by_the_caller(open_session: Open) -> None:
     """A relay, such as ssh, always waits at the same place: that does not mean that the shell behind it is at its prompt."""
     relay = (require_program("script", "bsdutils"), "-qc", "bash --norc --noprofile", "/dev/null")

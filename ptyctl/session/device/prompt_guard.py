@@ -457,7 +457,7 @@ class PromptGuard:
         """Raise BUSY if a shell without marks is not known to read the line. For `is_known` see `clear_shell_line`."""
         terminal, typed, learned = self._terminal, self._typed, self._terminal.learned_prompt
         self._refuse_at("editor")
-        if terminal.waits_at_prompt():
+        if terminal.waits_at_prompt() or self._relayed_shell_shows_prompt(line):
             return
         foreground = terminal.shell_in_foreground()
         if foreground is not False:
@@ -481,6 +481,15 @@ class PromptGuard:
                 return
         self._refuse_at("pager", "question", "continuation")
         raise self.refusal("no_prompt" if typed.empty else "half_typed")
+
+    def _relayed_shell_shows_prompt(self, line: str) -> bool:
+        """Return whether the line begins with the learned prompt, of a shell behind a program such as ssh or sudo.
+
+        The prompt may follow text that was typed before it.
+        """
+        learned = self._terminal.learned_prompt or ""
+        begins = bool(learned.strip()) and line.find(learned) in (0, self._typed.characters)
+        return begins and self._terminal.relays_shell()
 
     async def shell_has_read(self, marked: Callable[[], bool]) -> bool:
         """Wait until a shell on this machine has handled all input, and reads; return False if it keeps working.

@@ -120,6 +120,11 @@ class StrategySelector:
         return shell_dialect(self._program or "") is not None
 
     @property
+    def _sends_marks(self) -> bool:
+        """Whether the session's shell reports its commands, and no other shell is in front of it."""
+        return self._integrated and not self._marks_lost
+
+    @property
     def has_marks(self) -> bool:
         """Whether the shell in the foreground sends marks."""
         return self._integrated and not self._marks_lost and self._stream.has_prompt_marks
@@ -331,7 +336,7 @@ class StrategySelector:
         terminal, guard = self._terminal, PromptGuard(self._terminal, run.profile)
         dialect, nested = shell_dialect(self._program or ""), False
         program = terminal.foreground_program()
-        if program is not None and self._shell_program not in (None, program) and not self._integrated:
+        if program is not None and self._shell_program not in (None, program) and not self._sends_marks:
             dialect, nested = shell_dialect(program[1]), True
             guard.refuse_full_screen()
             if not terminal.shell_may_read():
@@ -439,7 +444,7 @@ class StrategySelector:
 
     def _shell_reads(self) -> bool:
         """Return whether a known shell is in the foreground."""
-        return self.shell is not None and self.shell.marker is not None and not self._marks_lost
+        return self.shell is not None and self.shell.marker is not None
 
     async def _wait_for_next_prompt(self, run: Run) -> None:
         """Wait for the shell's prompt and learn it. Output without a final newline may precede it in its line.
