@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.servers.programs import require_program
-from ptyctl.api.errors import ErrorCode
+from ptyctl.api.errors import ErrorCode, NextStep
 from ptyctl.api.handle import SessionHandle
 from ptyctl.session.runs import shell_strategies
 from tests.controller.session_calls import PATIENCE_MS, Open, refused, write
@@ -23,6 +23,14 @@ POLLED = f"python3 -c '{_POLL}'; read a; (exit 3)"
 @pytest.fixture(params=["marks", "marker"])
 def strategy(request: pytest.FixtureRequest) -> str:
     return str(request.param)
+
+
+async def test_busy_at_a_question_has_the_hint_to_answer_it(bash: SessionHandle) -> None:
+    asked = await bash.exec("read -p 'Name? ' name", timeout_ms=PATIENCE_MS)
+    with refused(ErrorCode.BUSY, str(asked.block_id), NextStep.ANSWER_OR_INTERRUPT):
+        await bash.exec("echo hi", timeout_ms=PATIENCE_MS)
+    await write(bash, data="jo\n")
+    assert (await bash.wait(asked.block_id)).exit_code == 0
 
 
 @pytest.mark.parametrize(

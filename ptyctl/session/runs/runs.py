@@ -508,7 +508,7 @@ class Runs:
             ErrorCode.BUSY,
             f"{mode}: block {run.block_id} is still running ({command})",
             {"block_id": run.block_id, "mode": self.mode},
-            hint=NextStep.INTERRUPT_OR_WAIT,
+            hint=NextStep.INTERRUPT_OR_WAIT if run.question is None else NextStep.ANSWER_OR_INTERRUPT,
         )
 
 
