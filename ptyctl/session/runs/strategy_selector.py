@@ -21,7 +21,7 @@ from .prompt_strategy import DEFAULT_IDLE_S, LOCAL_IDLE_S, PromptStrategy
 from .run import Run
 from .shell_probe import ProbedShell, install_integration, keep_history_clean, probe_shell
 from .shell_strategies import NO_MARKS, UNMARKED_NESTED_S, UNMARKED_UNSURE_S, MarkerStrategy, MarksStrategy
-from .strategy import CompletionStrategy
+from .strategy import CompletionStrategy, finish_run
 
 #: A shell is ready when its first output pauses; its line editor may lose or repeat input that is typed before (seconds).
 FIRST_OUTPUT_WAIT_S = 3.0
@@ -36,6 +36,8 @@ NO_TERMINAL_PROMPT_WAIT_S = 0.5
 NEXT_PROMPT_WAIT_S = 0.1
 #: Interval at which to check whether a shell of this machine has shown its prompt (seconds).
 _POLL_S = 0.01
+#: Why a run that was interrupted while it waited for the prompt has no exit code.
+NOT_TYPED = "it was interrupted before it was typed"
 #: Names of shells that a caller may give, with the dialect of each.
 NAMED_SHELLS: dict[ShellName, Dialect] = {"bash": "posix", "zsh": "zsh", "fish": "fish", "posix": "posix"}
 NO_PROMPT = "no prompt has been recognised; commands are typed all the same, and {:g} s of silence ends each of them"
@@ -136,7 +138,7 @@ class StrategySelector:
         self._integrated, self._marks_lost = True, False
 
     async def begin(self, run: Run, writer: Writer, check_for_shell: Callable[[Run, Writer, bool], None]) -> None:
-        """Select the strategy and type the command.
+        """Select the strategy and type the command. If the run was interrupted meanwhile, end it instead.
 
         Args:
             check_for_shell: raises PtyctlError if the command was judged for a program and a shell, which gets it now, must
@@ -161,6 +163,9 @@ class StrategySelector:
                 local=self._program is not None and self._terminal.shell_in_foreground() is not False,
                 program=self._shell_program,
             )
+        if run.interrupted:  # while it waited for the prompt
+            finish_run(self._terminal, run, "cancelled", exit_code_reason=NOT_TYPED, cancel_reason=NOT_TYPED)
+            return
         if writer.review.is_for_program:
             check_for_shell(run, writer, marker is not None)
         await self.strategy.type(run, writer)

@@ -13,8 +13,10 @@ from fixtures.memory_channel import MemoryChannel
 from fixtures.virtual_clock import run_virtually
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import ExecReply, ExecRequest
+from ptyctl.api.io import IoRequest
 from ptyctl.session.calls import lock
 from ptyctl.session.calls.exec import execute
+from ptyctl.session.calls.write import write
 from ptyctl.session.session import Session
 from tests.session.scripted_session import connect_session
 
@@ -53,6 +55,25 @@ def test_exec_that_times_out_before_the_prompt_reports_that_nothing_was_typed() 
             device.feed(PROMPT)
             ended = await call(session, block_id=reply.block_id, timeout_ms=50_000)
             assert (ended.done_reason, ended.stdout, ended.message) == ("prompt", "answer\n", None)
+
+    run_virtually(check())
+
+
+@pytest.mark.parametrize("interrupt", ["a key", "cancel_after_ms"])
+def test_command_that_is_interrupted_before_the_prompt_is_never_typed(interrupt: str) -> None:
+    async def check() -> None:
+        async with silent_device() as (session, device):
+            cancel = {"cancel_after_ms": 100} if interrupt == "cancel_after_ms" else {}
+            reply = await call(session, cmd="show it", timeout_ms=200, **cancel)
+            assert reply.exit_code_reason == "it was not typed yet"
+            if interrupt == "a key":
+                await write(session, IoRequest(session_id="s", action="write", key="ctrl_c"))
+            device.feed(PROMPT)
+            ended = await call(session, block_id=reply.block_id, timeout_ms=50_000)
+            assert (ended.done_reason, ended.stdout, ended.exit_code) == ("cancelled", "", None)
+            assert ended.exit_code_reason == "it was interrupted before it was typed"
+            assert b"show" not in device.written
+            assert (await call(session, cmd="show other", timeout_ms=50_000)).stdout.endswith("answer\n")
 
     run_virtually(check())
 
