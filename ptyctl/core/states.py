@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Literal, TypeVar
 
 SessionState = Literal["opening", "open", "reconnecting", "eof", "lost", "closed"]
 TerminalMode = Literal["idle", "block_running", "interactive"]
@@ -36,28 +37,26 @@ _RUN_STATES: dict[RunState, dict[RunEvent, RunState]] = {
     "asking": {"type": "typing", "answer": "running", "end": "ended"},
     "ended": {},
 }
-#: An approval is used once (`redeem`). An unused approval can end otherwise: an approver may revoke it (`decline`).
+#: How a request ends without its text being typed. An approver may also revoke an approval (`decline`).
+_UNUSED_APPROVAL: dict[ApprovalEvent, ApprovalState] = {
+    "decline": "declined",
+    "expire": "expired",
+    "withdraw": "withdrawn",
+    "set_stale": "stale",
+}
+#: An approval is used once (`redeem`).
 _APPROVAL_STATES: dict[ApprovalState, dict[ApprovalEvent, ApprovalState]] = {
-    "pending": {
-        "approve": "approved",
-        "decline": "declined",
-        "expire": "expired",
-        "withdraw": "withdrawn",
-        "set_stale": "stale",
-    },
-    "approved": {
-        "redeem": "redeemed",
-        "decline": "declined",
-        "expire": "expired",
-        "withdraw": "withdrawn",
-        "set_stale": "stale",
-    },
+    "pending": {"approve": "approved", **_UNUSED_APPROVAL},
+    "approved": {"redeem": "redeemed", **_UNUSED_APPROVAL},
     "redeemed": {},
     "declined": {},
     "expired": {},
     "withdrawn": {},
     "stale": {},
 }
+
+State = TypeVar("State", bound=str)
+Event = TypeVar("Event", bound=str)
 
 
 class InvalidTransition(Exception):
@@ -66,31 +65,26 @@ class InvalidTransition(Exception):
 
 def next_state(state: SessionState, event: StateEvent) -> SessionState:
     """Return the state after an event; raise InvalidTransition if the table has none."""
-    try:
-        return _STATES[state][event]
-    except KeyError:
-        raise InvalidTransition(f"a session in state {state} has no transition for {event}") from None
+    return _next(_STATES, "a session in state", state, event)
 
 
 def next_mode(mode: TerminalMode, event: ModeEvent) -> TerminalMode:
     """Return the mode after an event; raise InvalidTransition if the table has none."""
-    try:
-        return _MODES[mode][event]
-    except KeyError:
-        raise InvalidTransition(f"a terminal in mode {mode} has no transition for {event}") from None
+    return _next(_MODES, "a terminal in mode", mode, event)
 
 
 def next_run_state(state: RunState, event: RunEvent) -> RunState:
-    """Return the next value; raises InvalidTransition for a pair that is not in the table."""
-    try:
-        return _RUN_STATES[state][event]
-    except KeyError:
-        raise InvalidTransition(f"a run in state {state} has no transition for {event}") from None
+    """Return the state after an event; raise InvalidTransition if the table has none."""
+    return _next(_RUN_STATES, "a run in state", state, event)
 
 
 def next_approval_state(state: ApprovalState, event: ApprovalEvent) -> ApprovalState:
-    """Return the next value; raises InvalidTransition for a pair that is not in the table."""
+    """Return the state after an event; raise InvalidTransition if the table has none."""
+    return _next(_APPROVAL_STATES, "an approval request in state", state, event)
+
+
+def _next(table: Mapping[State, Mapping[Event, State]], subject: str, state: State, event: Event) -> State:
     try:
-        return _APPROVAL_STATES[state][event]
+        return table[state][event]
     except KeyError:
-        raise InvalidTransition(f"an approval request in state {state} has no transition for {event}") from None
+        raise InvalidTransition(f"{subject} {state} has no transition for {event}") from None
