@@ -192,7 +192,7 @@ class AuditTail:
             end = 0
             for line in _lines(path):
                 end += len(line)
-                if hash_of(line.removesuffix(b"\n")) == after:
+                if hash_of(line) == after:
                     return after, path.name, end
         return None
 

@@ -30,6 +30,10 @@ class Head(NamedTuple):
     rows: int = 0
     hash: str = FIRST
 
+    def after(self, line: bytes) -> Head:
+        """Return the head after the line of one more row."""
+        return Head(self.rows + 1, hash_of(line))
+
 
 class ChainFault(NamedTuple):
     """The first row that does not fit.
@@ -75,7 +79,7 @@ def append(rows: Iterable[bytes], head: Head) -> tuple[bytes, Head]:
     for row in rows:
         line = row[:-1] + f',"prev":"{head.hash}"}}'.encode()
         lines += line + b"\n"
-        head = Head(head.rows + 1, hash_of(line))
+        head = head.after(line)
     return bytes(lines), head
 
 
@@ -97,7 +101,7 @@ def verify(files: Iterable[tuple[str, Iterable[bytes]]], head: Head | None) -> V
                 why = "the recorded head is before this row: the row was added, or the server was killed as it wrote it"
             if why is not None:
                 return Verification(at, ChainFault(file, number, why))
-            at = Head(at.rows + 1, hash_of(line.removesuffix(b"\n")))
+            at = at.after(line)
             if at.rows == recorded.rows and at.hash != recorded.hash:
                 return Verification(at, ChainFault(file, number, "its hash is not that of the recorded head"))
     if head is None and at.rows:
@@ -120,7 +124,7 @@ def end_of(lines: Iterable[bytes]) -> Head:
     """Return the head after all lines, whether they fit or not."""
     head = Head()
     for line in lines:
-        head = Head(head.rows + 1, hash_of(line.removesuffix(b"\n")))
+        head = head.after(line)
     return head
 
 
@@ -130,7 +134,7 @@ def extend(head: Head, lines: Iterable[bytes]) -> tuple[Head, int]:
     for line in lines:
         if _misfit(line, head) is not None:
             break
-        head, size = Head(head.rows + 1, hash_of(line.removesuffix(b"\n"))), size + len(line)
+        head, size = head.after(line), size + len(line)
     return head, size
 
 
@@ -146,5 +150,5 @@ def _misfit(line: bytes, at: Head) -> str | None:
 
 
 def hash_of(line: bytes) -> str:
-    """Return the hash of the line of a row, without the line break."""
-    return hashlib.sha256(line).hexdigest()
+    """Return the hash of the line of a row. A line break at its end does not count."""
+    return hashlib.sha256(line.removesuffix(b"\n")).hexdigest()
