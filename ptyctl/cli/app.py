@@ -24,7 +24,6 @@ from . import (
     terminal_commands,
     token_commands,
 )
-from .attach import command as attach_command
 from .errors import report_error
 
 
@@ -50,7 +49,7 @@ _DEVICES, _APPROVALS, _SERVERS = "Devices", "Approvals", "Servers"
 
 app.command(rich_help_panel=_SESSIONS)(session_commands.sessions)
 app.add_typer(session_commands.open_app, name="open", rich_help_panel=_SESSIONS)
-app.command(rich_help_panel=_SESSIONS)(attach_command.attach)
+app.command(rich_help_panel=_SESSIONS)(session_commands.attach)
 app.command(rich_help_panel=_SESSIONS)(session_commands.close)
 app.command(rich_help_panel=_SESSIONS)(session_commands.gc)
 app.command("exec", rich_help_panel=_INPUT)(input_commands.exec_)

@@ -1,7 +1,8 @@
-"""`ptyctl sessions`, `close`, `gc` and `open`: list, close, remove and open sessions."""
+"""`ptyctl sessions`, `open`, `attach`, `close` and `gc`: list, open, attach to, close and remove sessions."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import sys
@@ -60,6 +61,34 @@ def sessions(
     Starts a daemon only if the last one was killed.
     """
     print_sessions(include_ended=include_ended, as_json=as_json)
+
+
+def attach(
+    name: SessionName,
+    write: Annotated[bool, typer.Option("--write", "-w", help="Take the lock and type.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait in the queue for the lock, and watch meanwhile.")] = False,
+    force: Annotated[
+        str | None, typer.Option(metavar="REASON", help="Take the lock from its holder, who receives the reason.")
+    ] = None,
+    ttl: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=0.1, max=86_400, help="Lifetime of the lock if this process is killed."),
+    ] = 30,
+    status: Annotated[bool, typer.Option(" /--no-status", show_default=False, help="Do not show the status row.")] = True,
+    task: Task = None,
+) -> None:
+    """Watch a session in this terminal, or type into it with --write.
+
+    At the beginning of a line, ~. detaches and ~? shows the other escapes.
+    """
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise typer.BadParameter("attach needs a terminal; without one use: ptyctl tail -f")
+    if os.environ.get("TERM") == "dumb":
+        raise typer.BadParameter("attach cannot draw a screen on this terminal (TERM=dumb); use: ptyctl tail -f")
+    from .attach import client
+
+    options = client.AttachOptions(name, task, ttl, write or wait or force is not None, wait, force, status)
+    print_message(asyncio.run(client.attach(options)))
 
 
 def close(
@@ -216,7 +245,7 @@ def parse_address(address: str) -> dict[str, Any]:
     return without_none({"host": host, "port": int(port) if port else None, "username": parts["user"]})
 
 
-def _open(fields: dict[str, Any], lock: bool, attach: bool, task: str | None, as_json: bool) -> None:
+def _open(fields: dict[str, Any], lock: bool, then_attach: bool, task: str | None, as_json: bool) -> None:
     task_id = resolve_task(task)
 
     async def open_session(controller: Controller) -> dict[str, Any]:
@@ -235,10 +264,8 @@ def _open(fields: dict[str, Any], lock: bool, attach: bool, task: str | None, as
         print_json(reply)
     else:
         typer.echo(reply["session_id"])
-    if attach:
-        from .attach.command import attach as attach_command
-
-        attach_command(reply["session_id"], write=True, task=task)
+    if then_attach:
+        attach(reply["session_id"], write=True, task=task)
 
 
 def _session_fields(cols: int | None, rows: int | None, term: str, console: str | None, platform: str | None) -> dict[str, Any]:
