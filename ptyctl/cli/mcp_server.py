@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ptyctl.daemon.main import JoinFleet
     from ptyctl.daemon.web_service import WebService
     from ptyctl.http.access import Exposure
-    from ptyctl.mcp.tool import Tool
+    from ptyctl.mcp.toolsets import Tool
 
 DEFAULT_LISTEN = "127.0.0.1:8765"
 

@@ -19,8 +19,8 @@ from ptyctl.version import __version__
 
 from .elicitation import Elicitor, InputRequiredError
 from .schema import input_schema, output_schema, reply_schema
-from .tool import Tool
 from .tool_call import ProgressReporter, call_tool
+from .toolsets import Tool
 
 INSTRUCTIONS = """\
 ptyctl shares persistent terminals (local shells, SSH hosts, Telnet/SSH device consoles) among agents and people. \

@@ -15,7 +15,7 @@ from ptyctl.internal_error import internal_error
 
 from .elicitation import Elicitor, InputRequiredError
 from .hints import format_hint
-from .tool import Tool
+from .toolsets import Tool
 
 #: A longer text is not repeated for clients that read structured content.
 MAX_REPEATED_TEXT = 500

@@ -10,9 +10,8 @@ from jsonschema import Draft202012Validator
 from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.api.pty import encode_error
 from ptyctl.mcp.server import definition
-from ptyctl.mcp.tool import Tool
 from ptyctl.mcp.tool_call import call_tool
-from ptyctl.mcp.toolsets import TOOLSETS
+from ptyctl.mcp.toolsets import TOOLSETS, Tool
 from tests.mcp.stub_controller import StubController
 
 TOOLS = TOOLSETS["pty"] + TOOLSETS["blocks"] + TOOLSETS["screen"]

@@ -13,8 +13,7 @@ from jsonschema import Draft202012Validator, ValidationError
 from ptyctl.api import ErrorCode, ExecReply, IoReply, PtyctlError, SessionReply
 from ptyctl.mcp.schema import input_schema, output_schema
 from ptyctl.mcp.server import INSTRUCTIONS, definition
-from ptyctl.mcp.tool import Tool
-from ptyctl.mcp.toolsets import choose
+from ptyctl.mcp.toolsets import Tool, choose
 
 CORE = choose("core")
 ALL = choose("all")

@@ -13,9 +13,8 @@ from mcp import Client
 from mcp_types import TextContent
 
 from ptyctl.mcp.server import definition
-from ptyctl.mcp.tool import Tool
 from ptyctl.mcp.tool_call import MAX_REPEATED_TEXT
-from ptyctl.mcp.toolsets import choose
+from ptyctl.mcp.toolsets import Tool, choose
 from tests.mcp.pty_client import PATIENCE_MS, connected, held
 
 TOOLS = choose("all")
