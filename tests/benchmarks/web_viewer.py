@@ -8,7 +8,7 @@ import sys
 
 from websockets.asyncio.client import connect
 
-from ptyctl.web.stream.viewer import HEADER
+from ptyctl.web.stream.topics import HEADER
 
 
 async def view(address: str, session_id: str) -> None:

@@ -24,7 +24,7 @@ from ptyctl.core.screen import ScreenModel
 from ptyctl.http.server import serve
 from ptyctl.session.clients import serving_connection, user
 from ptyctl.web.stream.endpoint import serve_stream
-from ptyctl.web.stream.viewer import HEADER
+from ptyctl.web.stream.topics import HEADER
 from tests.controller.session_calls import PATIENCE_MS
 
 Message = dict[str, Any]

@@ -21,7 +21,7 @@ from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.session.clients import most_used, serving_connection
 from ptyctl.web.stream import feeds, topics
 from ptyctl.web.stream.feeds import feeds_of_caller
-from ptyctl.web.stream.viewer import MAX_BEHIND_BYTES, WINDOW_BYTES
+from ptyctl.web.stream.topics import MAX_BEHIND_BYTES, WINDOW_BYTES
 from tests.controller.session_calls import PATIENCE_MS, Open, heard, say, scripted_program, session
 from tests.web.stream_client import Message, Terminal, stream_client, stream_server
 

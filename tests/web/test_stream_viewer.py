@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptyctl.core.sanitizer import TerminalSanitizer
-from ptyctl.web.stream.viewer import HEADER, WINDOW_BYTES, Viewer
+from ptyctl.web.stream.topics import HEADER, WINDOW_BYTES, Viewer
 from tests.core.test_sanitizer import STREAMS
 
 

@@ -3,8 +3,7 @@
 Start with `endpoint.serve_stream`, which reads a client's messages and runs a task for each subscription.
 
 - `messages`: what a client sends.
-- `viewer`: flow control and frames of one terminal; pure.
-- `topics`: what each kind of subscription sends.
+- `topics`: what each kind of subscription sends; `Viewer` has the flow control and the frames of a terminal.
 - `feeds`: what the subscribers of one principal share.
 
 Imports `controller`, `session.clients`, `core` and `api`. The controller decides what the client may see.

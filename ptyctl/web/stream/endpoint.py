@@ -21,7 +21,6 @@ from ptyctl.session.clients import current_client
 from .feeds import feeds_of_caller
 from .messages import Acknowledge, Subscribe, Unsubscribe, Use, id_of, message_of, parse
 from .topics import TerminalTopic, send_approvals, send_screens, send_sessions
-from .viewer import Viewer
 
 _LOG = logging.getLogger(__name__)
 
@@ -153,7 +152,7 @@ class _StreamConnection:
         if message.topic == "approvals":
             return partial(send_approvals, self._feeds.approvals, output)
         if kind == "terminal" and session_id:
-            terminal = TerminalTopic(self._controller, output, Viewer(message.id), session_id)
+            terminal = TerminalTopic(self._controller, output, message.id, session_id)
             self._terminals[message.id] = terminal
             if any(window.uses(session_id) for window in self._feeds.other_windows(self)):
                 self.displace(session_id)  # it was not connected when the other window began to use the lock

@@ -1,8 +1,9 @@
-"""The data that each kind of subscription sends."""
+"""The data that each kind of subscription sends, and the flow control of a terminal."""
 
 from __future__ import annotations
 
 import asyncio
+import struct
 from base64 import b64decode
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
@@ -13,10 +14,16 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.operator import WatchItem, WatchRequest
 from ptyctl.api.pty import decode_error
 from ptyctl.api.screen import PtyReadScreen, ScreenReply
+from ptyctl.core.sanitizer import TerminalSanitizer
 
 from .feeds import BATCH, Feed, FeedState
-from .viewer import MAX_BEHIND_BYTES, Viewer
 
+#: Size of unacknowledged output at which sending pauses.
+WINDOW_BYTES = 256 * 1024
+#: A viewer that is further behind gets the screen instead of the output.
+MAX_BEHIND_BYTES = 4 * 1024 * 1024
+#: Precedes the output in a binary frame: the id of the subscription, and the raw offset after the output.
+HEADER = struct.Struct(">IQ")
 #: The task of a page's calls, so that two tabs of one person share a lock. Its principal makes it unique.
 TASK_ID = "web"
 #: Number of lines above the screen that a viewer of a terminal gets with it.
@@ -47,14 +54,51 @@ class MessageSink(Protocol):
         ...
 
 
+class Viewer:
+    """One viewer of a terminal: which output it is sent, and when it has to wait. Pure.
+
+    A viewer acknowledges the raw offset up to which its terminal has parsed the output. Every offset that it is sent is one at
+    which it can resume later: it is never within a control sequence that the sanitizer holds back.
+    """
+
+    def __init__(self, subscription_id: int) -> None:
+        self._id = subscription_id
+        self._sanitizer = TerminalSanitizer()
+        self._begin = self._sent = self._acknowledged = 0
+
+    @property
+    def must_wait(self) -> bool:
+        """Whether too much output is unacknowledged."""
+        return self._sent - self._acknowledged >= WINDOW_BYTES
+
+    def begin(self, offset: int, painted: bytes = b"") -> bytes | None:
+        """Start at an offset, and return the frame that paints the screen there; without a painting the viewer resumes."""
+        self._sanitizer = TerminalSanitizer()
+        self._begin = self._sent = self._acknowledged = offset
+        data = self._sanitizer.feed(painted)
+        return HEADER.pack(self._id, offset) + data if painted else None
+
+    def output(self, offset: int, data: bytes) -> bytes | None:
+        """Return the frame of output that ends at an offset; None if no part of it can be sent yet."""
+        passed = self._sanitizer.feed(data)
+        if not passed:
+            return None
+        self._sent = max(offset - self._sanitizer.held, self._begin)
+        return HEADER.pack(self._id, self._sent) + passed
+
+    def acknowledge(self, offset: int) -> None:
+        """Record the offset that the viewer has parsed. Offsets beyond the sent ones, or below earlier ones, are ignored."""
+        self._acknowledged = max(self._acknowledged, min(offset, self._sent))
+
+
 class TerminalTopic:
     """A live terminal. Output is pulled from the session only when the viewer may get it."""
 
-    def __init__(self, controller: Controller, output: MessageSink, viewer: Viewer, session_id: str) -> None:
+    def __init__(self, controller: Controller, output: MessageSink, subscription_id: int, session_id: str) -> None:
         self.session_id = session_id
         self._controller = controller
         self._output = output
-        self._viewer = viewer
+        self._viewer = Viewer(subscription_id)
         self._acknowledged = asyncio.Event()
 
     def acknowledge(self, offset: int) -> None:
