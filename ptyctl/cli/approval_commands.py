@@ -14,9 +14,9 @@ from ptyctl.api.approvals import ApprovalEntry, ApprovalsReply, ApprovalsRequest
 from ptyctl.core.sanitizer import escape_controls
 
 from .approval_text import asked_by, describe, remaining, state, text_lines, where
-from .client import call_daemon, without_none
+from .client import ask_daemon, call_daemon, without_none
 from .errors import print_message
-from .options import AsJson, parse_duration
+from .options import AsJson, duration_s
 from .output import print_json, print_table
 
 app = typer.Typer(help="Show the texts that wait for a person's approval.", invoke_without_command=True, no_args_is_help=False)
@@ -28,15 +28,8 @@ _CELL = 60
 
 def _complete_pending(incomplete: str) -> list[str]:
     """Return the ids of pending requests that start with `incomplete`; does not start a daemon."""
-    from ptyctl.daemon.control import request
-    from ptyctl.daemon.errors import DaemonError
-    from ptyctl.daemon.runtime_dir import RuntimeDir
-
-    try:
-        reply = request(RuntimeDir(), "approvals", {"action": "list", "state": "pending"}) or {}
-    except DaemonError:
-        return []
-    ids = [entry["approval_id"] for entry in reply.get("approvals", [])]
+    pending = ask_daemon("approvals", {"action": "list", "state": "pending"}).get("approvals", [])
+    ids = [entry["approval_id"] for entry in pending]
     return [approval_id for approval_id in ids if approval_id.startswith(incomplete)]
 
 
@@ -161,9 +154,4 @@ def _print_answer(entry: ApprovalEntry, done: str, *, as_json: bool) -> None:
 
 
 def _seconds(text: str | None) -> int | None:
-    if text is None:
-        return None
-    seconds = parse_duration(text)
-    if seconds is None:
-        raise typer.BadParameter(f"{text!r}: give a number and s, m, h or d, for example 10m")
-    return seconds
+    return None if text is None else duration_s(text, "10m")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from ptyctl.api.approvals import ApprovalEntry
 from ptyctl.core.sanitizer import escape_controls
 
+from .output import strip_empty_rows
+
 
 def describe(entry: ApprovalEntry, now: float) -> list[str]:
     """Return the lines of a request for a terminal. Control and invisible characters are escaped."""
@@ -24,7 +26,8 @@ def describe(entry: ApprovalEntry, now: float) -> list[str]:
         lines += [f"  {line}" for line in text_lines(entry.approved_text)]
     lines += [f"{name + ':':10}{escape_controls(value)}" for name, value in facts.items() if value]
     if entry.screen is not None:
-        lines += ["screen:", *(f"  {escape_controls(row.rstrip())}" for row in _without_empty_end(entry.screen))]
+        rows = strip_empty_rows([row.rstrip() for row in entry.screen])
+        lines += ["screen:", *(f"  {escape_controls(row)}" for row in rows)]
     return lines
 
 
@@ -60,10 +63,3 @@ def remaining(until_ms: int, now: float) -> str:
     """Return the time until `until_ms` in minutes and seconds."""
     seconds = max(round(until_ms / 1000 - now), 0)
     return f"{seconds // 60}:{seconds % 60:02}"
-
-
-def _without_empty_end(rows: list[str]) -> list[str]:
-    end = len(rows)
-    while end and not rows[end - 1].strip():
-        end -= 1
-    return rows[:end]

@@ -13,7 +13,7 @@ from ptyctl.core.sanitizer import escape_controls
 
 from .client import call_daemon, without_none
 from .errors import EXIT_NO_CONNECTION, print_message
-from .options import AsJson, parse_duration
+from .options import AsJson, duration_s
 from .output import print_json, print_table, replace_controls
 
 app = typer.Typer(help="Show who did what, or verify the record.", invoke_without_command=True, no_args_is_help=False)
@@ -41,7 +41,7 @@ def audit(
     if context.invoked_subcommand is not None:
         return
     fields = {
-        "since": None if since is None else int((time.time() - _age(since)) * 1000),
+        "since": None if since is None else int((time.time() - duration_s(since, "12h")) * 1000),
         "device": device, "session_id": session, "principal": principal, "task_id": task, "event": event, "limit": limit,
     }  # fmt: skip
     request = AuditRequest.of(without_none(fields))
@@ -76,14 +76,6 @@ def _report_missing(reply: AuditReply) -> None:
         print_message(escape_controls(notice))
     if reply.notices:
         raise typer.Exit(EXIT_NO_CONNECTION)
-
-
-def _age(text: str) -> int:
-    """Return an age such as 12h in seconds."""
-    seconds = parse_duration(text)
-    if seconds is None:
-        raise typer.BadParameter(f"{text!r}: give a number and s, m, h or d, for example 12h")
-    return seconds
 
 
 def _cells(row: dict[str, Any]) -> list[str]:

@@ -11,6 +11,7 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.session import SessionReply, SessionRequest
 from ptyctl.daemon import control
 from ptyctl.daemon.client import RemoteController
+from ptyctl.daemon.errors import DaemonError
 from ptyctl.daemon.runtime_dir import RuntimeDir
 
 from .names import MAX_CALL_MS, SESSION_ID, ListedSession, match_session
@@ -37,6 +38,14 @@ def call_session(name: str, work: Callable[[RemoteController, str], Awaitable[T]
         return await work(controller, await resolve_session(controller, name))
 
     return call_daemon(resolved)
+
+
+def ask_daemon(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a running daemon's reply. Starts no daemon; returns no fields without one, or if it refuses."""
+    try:
+        return control.request(RuntimeDir(), method, params) or {}
+    except DaemonError:  # of another version, for example
+        return {}
 
 
 async def connect_successor(session_id: str) -> RemoteController | None:

@@ -9,6 +9,7 @@ import typer
 
 from ptyctl.api.errors import PtyctlError
 
+from .client import ask_daemon
 from .errors import EXIT_FAILED, format_error, format_message, print_message
 from .options import AsJson
 from .output import print_json, print_table, replace_controls
@@ -77,16 +78,7 @@ def platforms(as_json: AsJson = False) -> None:
 
 def _notify_problem() -> str | None:
     """Return why the notify command of the running daemon failed when it ran last."""
-    from ptyctl.daemon.control import request
-    from ptyctl.daemon.errors import DaemonError
-    from ptyctl.daemon.runtime_dir import RuntimeDir
-
-    try:
-        reply = request(RuntimeDir(), "approvals", {"action": "list", "limit": 1}) or {}
-    except DaemonError:  # of another version, for example
-        return None
-    problem: str | None = reply.get("problem")
-    return problem
+    return ask_daemon("approvals", {"action": "list", "limit": 1}).get("problem")
 
 
 def _check_text(check: CheckResult) -> str:

@@ -25,7 +25,7 @@ from .errors import EXIT_FAILED
 from .frequent_commands import TAIL_BYTES, print_tail
 from .names import MAX_CALL_MS
 from .options import AsJson, SessionName
-from .output import print_json, print_table, print_text, replace_controls
+from .output import print_json, print_table, print_text, replace_controls, strip_empty_rows
 
 _BLOCK_PAGE_BYTES = 1 << 20
 
@@ -70,9 +70,9 @@ def screen(
         print_json(reply.payload())
     elif sys.stdout.isatty():
         rows = list(map(_colour_row, reply.rows, reply.attributes or []))
-        typer.echo("\n".join(_strip_empty_rows(rows)), color=True)
+        typer.echo("\n".join(strip_empty_rows(rows)), color=True)
     else:
-        typer.echo("\n".join(_strip_empty_rows(reply.rows)))
+        typer.echo("\n".join(strip_empty_rows(reply.rows)))
 
 
 def log(
@@ -214,8 +214,3 @@ def _colour_row(row: str, runs: list[AttributeRun]) -> str:
         parts += [*cells[at : run.begin], sgr(style).decode(), *cells[run.begin : run.end], sgr(PLAIN).decode()]
         at = run.end
     return "".join([*parts, *cells[at:]])
-
-
-def _strip_empty_rows(rows: list[str]) -> list[str]:
-    """Remove empty rows at the bottom of the screen."""
-    return rows[: max((number for number, row in enumerate(rows, 1) if row), default=0)]

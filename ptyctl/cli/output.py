@@ -91,6 +91,11 @@ def format_age(epoch_ms: int) -> str:
     return f"{seconds:.0f} s"
 
 
+def strip_empty_rows(rows: Sequence[str]) -> Sequence[str]:
+    """Return the rows of a screen without the empty ones at its bottom."""
+    return rows[: max((number for number, row in enumerate(rows, 1) if row), default=0)]
+
+
 def _format_cell(value: str) -> str:
     text = replace_controls(value).replace("\n", "⏎").replace("\t", " ")
     return text if len(text) <= _MAX_CELL_LENGTH else f"{text[:_MAX_CELL_LENGTH]}…"
