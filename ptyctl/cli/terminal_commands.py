@@ -62,6 +62,7 @@ def bridge(
     """
     from ptyctl.daemon.bridge import ListenError, bridge_principal, open_listener
     from ptyctl.daemon.runtime_dir import SYSTEM_USER, RuntimeDir
+    from ptyctl.http.access import Address
     from ptyctl.stderr_log import log_to_stderr
     from transports.process import forbid_dumps, forget_variables
 
@@ -76,8 +77,7 @@ def bridge(
     forget_variables([TOKEN])  # the daemon and its sessions would inherit it
     forbid_dumps()
     log_to_stderr()
-    host, port = listener.getsockname()[:2]
-    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    where = Address(*listener.getsockname()[:2])
     print_message(f"serving terminals at {where} as {bridge_principal(token).name}")
     _serve_bridge(listener, token, runtime_dir)
 

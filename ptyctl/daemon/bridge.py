@@ -92,17 +92,11 @@ def open_listener(text: str, *, all_addresses: bool = False) -> socket.socket:
         raise ListenError(
             f"--listen {text} is every address of this machine; name the one that containers use, or add --all-addresses"
         )
-    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
-    listener = Listener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, encode_refusal=_encode_refusal)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((str(address), int(port)))
-        listener.listen(MAX_UNPROVEN)
+        return Listener.at(str(address), int(port), MAX_UNPROVEN, _encode_refusal)
     except OSError as error:
-        listener.close()
         why = "the port is in use" if error.errno == errno.EADDRINUSE else os.strerror(error.errno or 0)
         raise ListenError(f"--listen {text}: {why}; choose another address or port") from None
-    return listener
 
 
 def bridge_principal(token: str) -> Principal:

@@ -158,15 +158,9 @@ def parse_listen(text: str, exposure: Exposure = NOT_EXPOSED) -> Address:
 
 def open_listener(address: Address) -> socket.socket:
     """Return a listening socket; `getsockname()` has the port if 0 was requested. Raises AccessError."""
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    # asyncio sets TCP_NODELAY only on sockets with an explicit protocol; without it a response waits 40 ms for a delayed ACK.
-    listener = Listener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, encode_refusal=_encode_refusal)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((address.host, address.port))
-        listener.listen(BACKLOG)
+        return Listener.at(address.host, address.port, BACKLOG, _encode_refusal)
     except OSError as error:
-        listener.close()
         if error.errno == errno.EADDRINUSE:
             raise AccessError(
                 f"--listen {address}: the port is in use",
@@ -175,7 +169,6 @@ def open_listener(address: Address) -> socket.socket:
         raise AccessError(
             f"--listen {address}: {os.strerror(error.errno or 0)}", "choose another address, for example 127.0.0.1:8765"
         ) from None
-    return listener
 
 
 def _encode_refusal(error: PtyctlError) -> bytes:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.session.io.errors import OPEN_FILE_LIMITS
@@ -43,6 +43,21 @@ class Listener(socket.socket):
         self._encode_refusal = encode_refusal
         self._reserve: deque[IO[bytes] | socket.socket] = deque()
         self._fill_reserve()
+
+    @classmethod
+    def at(cls, host: str, port: int, backlog: int, encode_refusal: Callable[[PtyctlError], bytes]) -> Self:
+        """Return a socket that listens on TCP at an IP address. Raises OSError."""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        # With an explicit protocol asyncio sets TCP_NODELAY; without it a response waits 40 ms for a delayed ACK.
+        listener = cls(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, encode_refusal=encode_refusal)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, port))
+            listener.listen(backlog)
+        except BaseException:
+            listener.close()
+            raise
+        return listener
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Accept a connection.
