@@ -29,7 +29,7 @@ from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.http.listener import Listener
 from ptyctl.terminal.handshake import MAX_MESSAGE_BYTES, HandshakeError, Ready, ServerHandshake, token_name
 
-from .connection import hello_line, open_connection
+from .connection import open_rpc
 from .errors import DaemonError
 from .runtime_dir import RuntimeDir
 
@@ -106,7 +106,7 @@ def bridge_principal(token: str) -> Principal:
 
 async def connect_daemon(runtime_dir: RuntimeDir) -> Streams:
     """Connect to this user's daemon, which is started if necessary. Raises HandshakeError."""
-    opening = asyncio.ensure_future(asyncio.to_thread(open_connection, runtime_dir, hello_line("rpc")))
+    opening = asyncio.ensure_future(asyncio.to_thread(open_rpc, runtime_dir))
     try:
         link = await asyncio.shield(opening)
         return Streams(*await asyncio.open_unix_connection(sock=link, limit=json_lines.MAX_REPLY_LINE_BYTES))

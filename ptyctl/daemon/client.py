@@ -21,16 +21,15 @@ from ptyctl.core import json_lines
 from ptyctl.session.clients import current_client, current_principal
 from ptyctl.trace import current_trace_id
 
-from .connection import hello_line, open_connection
+from .connection import open_rpc
 from .errors import DaemonConnectionLost, DaemonError, no_daemon
 from .rpc import WATCH, WATCH_WINDOW
 from .runtime_dir import RuntimeDir
 
 
 async def _open_streams(runtime_dir: RuntimeDir, *, start: bool) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    hello = hello_line("rpc", to_system=runtime_dir.is_system)
     try:
-        link = await asyncio.to_thread(open_connection, runtime_dir, hello, start=start)
+        link = await asyncio.to_thread(open_rpc, runtime_dir, start=start)
         return await asyncio.open_unix_connection(sock=link, limit=json_lines.MAX_REPLY_LINE_BYTES)
     except (DaemonError, OSError) as error:
         raise no_daemon(error) from None

@@ -84,6 +84,11 @@ def open_connection(runtime_dir: RuntimeDir, hello: bytes, *, start: bool = True
     raise DaemonError("the daemon exits as soon as a client connects", f"see {runtime_dir.log}")
 
 
+def open_rpc(runtime_dir: RuntimeDir, *, start: bool = True) -> socket.socket:
+    """Connect for the daemon's RPC. Raises as `open_connection`."""
+    return open_connection(runtime_dir, hello_line("rpc", to_system=runtime_dir.is_system), start=start)
+
+
 def rejection(answer: dict[str, Any]) -> DaemonError:
     """Return the error that a daemon's answer reports."""
     error = answer.get("error")

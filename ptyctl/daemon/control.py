@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 from ptyctl.api.errors import ErrorCode, PtyctlError, decode_payload
 from ptyctl.core import json_lines
 
-from .connection import connect, exchange_hello, hello_line, open_connection, peer_credentials, rejection
+from .connection import connect, exchange_hello, hello_line, open_rpc, peer_credentials, rejection
 from .errors import DaemonConnectionLost, DaemonError, RequestError, no_daemon
 from .runtime_dir import RuntimeDir
 
@@ -133,7 +133,7 @@ def request(runtime_dir: RuntimeDir, method: str, params: dict[str, Any], *, sta
         DaemonError; RequestError if the daemon answers with an error.
     """
     try:
-        link = open_connection(runtime_dir, hello_line("rpc", to_system=runtime_dir.is_system), start=start)
+        link = open_rpc(runtime_dir, start=start)
     except ConnectionRefusedError:
         return None
     with closing(link), link.makefile("rwb") as stream:
@@ -160,7 +160,7 @@ class BlockingClient:
             PtyctlError: CONNECT_FAILED.
         """
         try:
-            self._link = open_connection(runtime_dir, hello_line("rpc", to_system=runtime_dir.is_system))
+            self._link = open_rpc(runtime_dir)
         except (DaemonError, OSError) as error:
             raise no_daemon(error) from None
         self._replies = self._link.makefile("rb")

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from ptyctl.terminal.handshake import MAX_MESSAGE_BYTES, HandshakeError, ServerHandshake
 
-from .connection import hello_line, open_connection
+from .connection import open_rpc
 from .errors import EXIT_REFUSED, DaemonError
 from .runtime_dir import RuntimeDir
 
@@ -23,13 +23,12 @@ _PIECE_BYTES = 256 * 1024
 def run() -> int:
     """Serve the process that has started this one. Returns the exit code: 2 after a refused handshake, 75 without a daemon."""
     try:
-        answer = _answer(_read_hello())
+        answer = ServerHandshake(None).receive(_read_hello())
     except HandshakeError as error:
         _write(error.encode())
         return EXIT_REFUSED
     try:
-        runtime_dir = RuntimeDir()
-        link = open_connection(runtime_dir, hello_line("rpc", to_system=runtime_dir.is_system))
+        link = open_rpc(RuntimeDir())
     except (DaemonError, OSError) as error:
         print(f"ptyctl: {error}", file=sys.stderr, flush=True)
         return os.EX_TEMPFAIL  # the client may start the program again
@@ -37,10 +36,6 @@ def run() -> int:
         _write(answer)
         _relay(link)
     return 0
-
-
-def _answer(hello: bytes) -> bytes:
-    return ServerHandshake(None).receive(hello)
 
 
 def _read_hello() -> bytes:
