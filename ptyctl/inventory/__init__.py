@@ -2,7 +2,7 @@
 
 Start with `loader.Inventory`, which reads devices.toml and resolves a device's name to a `Target`.
 
-- `model`: the tables of devices.toml; `validation`: rules between tables; `faults`: how violations are reported.
+- `model`: the tables of devices.toml and the rules between them; `faults`: how violations are reported.
 - `loader`: reads the file and merges defaults, groups and devices.
 - `secrets`: references to secrets, and fetching them.
 - `target`: a device with its secrets, ready to be opened.

@@ -18,9 +18,8 @@ from pydantic_core import to_json
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 
 from .faults import Fault, InvalidInventory, model_faults
-from .model import Document, InventoryDevice
+from .model import Document, InventoryDevice, cross_table_faults
 from .target import Route, Target, TargetResolver
-from .validation import cross_table_faults
 
 #: Identifies a version of the file: st_mtime_ns, st_size, st_ino. The inode changes when an editor replaces the file.
 _FileVersion = tuple[int, int, int]
@@ -57,10 +56,7 @@ class Inventory:
         Raises:
             PtyctlError: as `devices`; NOT_FOUND for an unknown name.
         """
-        contents = await self._load()
-        if name not in contents.devices:
-            raise self._unknown_device(name, contents)
-        return contents.devices[name]
+        return self._find(await self._load(), name)
 
     async def resolve(self, name: str) -> Target:
         """Return a device with its secrets, which are fetched by this call.
@@ -68,9 +64,8 @@ class Inventory:
         Raises:
             PtyctlError: as `device`; the errors of `secrets.fetch_secret`.
         """
-        device = await self.device(name)
         contents = await self._load()
-        return await TargetResolver(contents.document, self.path.parent).resolve(name, device)
+        return await TargetResolver(contents.document, self.path.parent).resolve(name, self._find(contents, name))
 
     async def route(self, name: str) -> Route:
         """Return how a device is reached. Fetches no secret.
@@ -78,8 +73,8 @@ class Inventory:
         Raises:
             PtyctlError: as `device`.
         """
-        device = await self.device(name)
-        return TargetResolver((await self._load()).document, self.path.parent).route(name, device)
+        contents = await self._load()
+        return TargetResolver(contents.document, self.path.parent).route(name, self._find(contents, name))
 
     async def _load(self) -> InventoryContents:
         version = await asyncio.to_thread(_file_version, self.path)
@@ -89,10 +84,13 @@ class Inventory:
             self._version, self._contents = version, contents
         return self._contents
 
-    def _unknown_device(self, name: str, contents: InventoryContents) -> PtyctlError:
+    def _find(self, contents: InventoryContents, name: str) -> InventoryDevice:
+        """Return a device. Raises PtyctlError NOT_FOUND."""
+        if (device := contents.devices.get(name)) is not None:
+            return device
         near = difflib.get_close_matches(name, contents.devices, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else NextStep.LIST_DEVICES
-        return PtyctlError(
+        raise PtyctlError(
             ErrorCode.NOT_FOUND, f"no device {name!r} in {self.path}", {"field": "device", "near": near}, hint=hint
         )
 
