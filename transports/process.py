@@ -106,7 +106,7 @@ def processes_with_variable(name: str, value: str) -> list[RunningProcess]:
 
 def _running_process(pid: int) -> list[RunningProcess]:
     """Return a process, or none if it has ended and was not waited for. Raises OSError."""
-    fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+    fields = _stat(pid)
     command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
     return [RunningProcess(pid, int(fields[19]), command)] if fields[0] not in "ZX" else []
 
@@ -278,6 +278,17 @@ def _proc_file(pid: int, name: str) -> str:
         os.close(file)
 
 
+def _stat(pid: int) -> list[str]:
+    """Return the fields of /proc/PID/stat after the command, which may contain any character. Raises OSError."""
+    return _proc_file(pid, "stat").rpartition(")")[2].split()
+
+
+def _system_call(pid: int) -> tuple[int, list[str]] | None:
+    """Return the number and the arguments of the system call that a process is in; None while it runs. Raises OSError."""
+    number, *arguments = _proc_file(pid, "syscall").split() or [""]
+    return (int(number), arguments) if number.isdecimal() else None
+
+
 def program_name(pid: int) -> str:
     """Return the name of the program of a process (`comm`). Raises OSError."""
     return _proc_file(pid, "comm").strip()
@@ -301,8 +312,7 @@ def has_executed(pid: int) -> bool:
     Raises:
         OSError: the process has ended.
     """
-    flags = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[6]
-    return not int(flags) & _PF_FORKNOEXEC
+    return not int(_stat(pid)[6]) & _PF_FORKNOEXEC
 
 
 def _children(pid: int) -> list[int]:
@@ -379,11 +389,16 @@ def _is_terminal(pid: int, descriptor: str) -> bool:
     return os.readlink(f"/proc/{pid}/fd/{int(descriptor, 16)}").startswith(("/dev/pts/", "/dev/tty"))  # noqa: PTH115
 
 
+def _is_terminal_read(pid: int, number: int, arguments: Sequence[str]) -> bool:
+    """Return whether a system call is a read(2) of a terminal. Raises OSError."""
+    return number == _SYSTEM_CALLS.read and _is_terminal(pid, arguments[0])
+
+
 def reads_terminal(pid: int) -> bool:
     """Return whether the kernel reports a process in read(2) on a terminal; not for a process that polls the terminal."""
     try:
-        number, *arguments = _proc_file(pid, "syscall").split()
-        return number.isdecimal() and int(number) == _SYSTEM_CALLS.read and _is_terminal(pid, arguments[0])
+        call = _system_call(pid)
+        return call is not None and _is_terminal_read(pid, *call)
     except (OSError, ValueError, IndexError):  # ended, or not permitted
         return False
 
@@ -411,13 +426,12 @@ def wait_point(pid: int) -> WaitPoint | None:
     Other system calls, such as a write(2) or an ioctl(2), may also wait for a moment on a busy machine.
     """
     try:
-        number, *arguments = _proc_file(pid, "syscall").split()
-        if not number.isdecimal():
+        if (call := _system_call(pid)) is None:
             return None
-        if int(number) not in _SYSTEM_CALLS.polls and not (int(number) == _SYSTEM_CALLS.read and reads_terminal(pid)):
+        number, arguments = call
+        if number not in _SYSTEM_CALLS.polls and not _is_terminal_read(pid, number, arguments):
             return None
-        stack = _proc_file(pid, "stat").rpartition(")")[2].split()[_START_STACK]
-        return WaitPoint(pid, int(stack), int(arguments[-2], 16))
+        return WaitPoint(pid, int(_stat(pid)[_START_STACK]), int(arguments[-2], 16))
     except (OSError, ValueError, IndexError):  # ended, not permitted, or not reported by this kernel
         return None
 
@@ -436,14 +450,12 @@ def waits_for_input(pid: int) -> bool:
         return False
     calls = _SYSTEM_CALLS
     try:
-        number, *arguments = _proc_file(pid, "syscall").split()
-        if not number.isdecimal():  # it has begun to run since its state was read, or waits for memory
+        if (call := _system_call(pid)) is None:  # it has begun to run since its state was read, or waits for memory
             return False
-        if int(number) == calls.futex and name.endswith("(fish"):
+        number, arguments = call
+        if number == calls.futex and name.endswith("(fish"):
             return False
-        if int(number) not in calls.waits and int(number) != calls.read:
-            return True
-        if int(number) == calls.read and _is_terminal(pid, arguments[0]):
+        if (number not in calls.waits and number != calls.read) or _is_terminal_read(pid, number, arguments):
             return True
     except OSError:  # not permitted
         return True
