@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ptyctl.core.limits import Limit
     from ptyctl.daemon.main import JoinFleet
     from ptyctl.daemon.web_service import WebService
-    from ptyctl.http.access import Exposure
+    from ptyctl.http.access import AccessError, Exposure
     from ptyctl.mcp.toolsets import Tool
 
 DEFAULT_LISTEN = "127.0.0.1:8765"
@@ -101,10 +101,8 @@ def run(
             default = _open_local_controller if standalone else _open_daemon_controller
             stdio = transport is not McpTransport.HTTP
             asyncio.run(_serve(tools, stdio, http, open_controller or default, full_text=full_text))
-    except AccessError as error:
-        return _refuse(str(error))
-    except PtyctlError as error:
-        return _refuse(f"{error.code}: {format_error(error)}")
+    except (AccessError, PtyctlError) as error:
+        return _refuse(error)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     return 0
@@ -132,10 +130,8 @@ def run_with_daemon(
     try:
         options = McpTransport.HTTP, listen, toolsets, token_file
         tools, http = _choose_and_listen(*options, exposure=exposure(), generate=not system)
-    except AccessError as error:
-        return _refuse(str(error))
-    except PtyctlError as error:
-        return _refuse(f"{error.code}: {format_error(error)}")
+    except (AccessError, PtyctlError) as error:
+        return _refuse(error)
     assert http is not None
 
     async def serve_clients(controller: Controller, web: WebService) -> None:
@@ -151,8 +147,8 @@ def run_with_daemon(
         return run_daemon(serve_clients, system=system, fleet=fleet)
 
 
-def _refuse(reason: str) -> int:
-    print_message(reason)
+def _refuse(error: AccessError | PtyctlError) -> int:
+    print_message(f"{error.code}: {format_error(error)}" if isinstance(error, PtyctlError) else str(error))
     return EXIT_USAGE
 
 
