@@ -29,11 +29,10 @@ from ptyctl.http.connection_limits import abort_connection
 from ptyctl.http.origins import Origins
 from ptyctl.version import __version__
 
-from . import downloads
+from . import downloads, static_files
 from .calls import call, read_json
 from .errors import RefusedError, error_response, json_response, not_logged_in, on_error, token_refused
 from .security import COOKIE, RequestGuard, WebSession, WebSessions, set_cookie, with_security_headers
-from .static_files import StaticFiles
 from .stream.endpoint import serve_stream as serve_console
 from .stream.topics import TASK_ID
 
@@ -134,7 +133,6 @@ class WebApp:
                 await response(scope, receive, send)
 
     def _routes(self) -> list[BaseRoute]:
-        files = StaticFiles()
         return [
             Route("/api/login", self._login, methods=["POST"]),
             Route("/api/logout", self._logout, methods=["POST"]),
@@ -142,9 +140,9 @@ class WebApp:
             Route("/api/call/{method}", self._call, methods=["POST"]),
             WebSocketRoute("/api/stream", self._stream),
             *downloads.routes(self._controller, self._run_download),
-            *(Route(view, files.page) for view in _VIEWS),
-            Route("/static/{path:path}", files.static),
-            Route("/vendor/{path:path}", files.vendor),
+            *(Route(view, static_files.page) for view in _VIEWS),
+            Route("/static/{path:path}", static_files.static),
+            Route("/vendor/{path:path}", static_files.vendor),
         ]
 
     async def _login(self, request: Request) -> Response:

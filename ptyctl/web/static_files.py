@@ -1,4 +1,7 @@
-"""The files of the page: ours in `static/`, and those of third-party packages in `node_modules/` that vendor.json lists."""
+"""The files of the page: ours in `static/`, and those of third-party packages in `node_modules/` that vendor.json lists.
+
+Files are looked up at each request, so that those that `make` installs later are found.
+"""
 
 from __future__ import annotations
 
@@ -33,45 +36,38 @@ Otherwise install ptyctl from a wheel, which contains them.
 """
 
 
-class StaticFiles:
-    """Finds and sends the files.
+async def page(request: Request) -> Response:
+    """Send the page, whatever the view; without its files, text that explains how to get them."""
+    html = await asyncio.to_thread(_read_page)
+    if html is None:
+        return PlainTextResponse(_MISSING, 503)
+    return HTMLResponse(html.replace(_NONCE_MARK, nonce_of(request.scope)))
 
-    Files are looked up at each request, so that those that `make` installs later are found.
-    """
 
-    def __init__(self) -> None:
-        self._static = _FOLDER / "static"
-        self._modules = _FOLDER / "node_modules"
-        self._vendor = _FOLDER / "vendor.json"
+async def static(request: Request) -> Response:
+    """Send a file of ours."""
+    return await _send(request, _FOLDER / "static")
 
-    async def page(self, request: Request) -> Response:
-        """Send the page, whatever the view; without its files, text that explains how to get them."""
-        html = await asyncio.to_thread(self._read_page)
-        if html is None:
-            return PlainTextResponse(_MISSING, 503)
-        return HTMLResponse(html.replace(_NONCE_MARK, nonce_of(request.scope)))
 
-    async def static(self, request: Request) -> Response:
-        """Send a file of ours."""
-        return await _send(request, self._static)
+async def vendor(request: Request) -> Response:
+    """Send a file of a package, if it is in the list."""
+    if request.path_params["path"] not in await asyncio.to_thread(_vendor_files):
+        raise HTTPException(404)
+    return await _send(request, _FOLDER / "node_modules")
 
-    async def vendor(self, request: Request) -> Response:
-        """Send a file of a package, if it is in the list."""
-        if request.path_params["path"] not in await asyncio.to_thread(self._vendor_files):
-            raise HTTPException(404)
-        return await _send(request, self._modules)
 
-    def _read_page(self) -> str | None:
-        """Return the page; None if a file that it needs is missing."""
-        try:
-            html = (self._static / "index.html").read_text("utf-8")
-        except FileNotFoundError:
-            return None
-        return html if all((self._modules / name).is_file() for name in self._vendor_files()) else None
+def _read_page() -> str | None:
+    """Return the page; None if a file that it needs is missing."""
+    try:
+        html = (_FOLDER / "static/index.html").read_text("utf-8")
+    except FileNotFoundError:
+        return None
+    return html if all((_FOLDER / "node_modules" / name).is_file() for name in _vendor_files()) else None
 
-    def _vendor_files(self) -> set[str]:
-        packages: dict[str, list[str]] = json.loads(self._vendor.read_bytes())
-        return {f"{package}/{file}" for package, files in packages.items() for file in files}
+
+def _vendor_files() -> set[str]:
+    packages: dict[str, list[str]] = json.loads((_FOLDER / "vendor.json").read_bytes())
+    return {f"{package}/{file}" for package, files in packages.items() for file in files}
 
 
 async def _send(request: Request, folder: Path) -> Response:
