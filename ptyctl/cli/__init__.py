@@ -1,8 +1,8 @@
 """The command line: a client of the daemon that parses arguments, calls the Controller protocol and prints replies.
 
 Start in `app.py`, which lists the commands. Each command group has a module (`*_commands.py`); `attach/` and
-`demo/` are folders. `frequent_commands.py` has exec, send, tail, lock, unlock and close. `client.py` connects to the daemon,
-`output.py` prints, `errors.py` prints errors and chooses exit codes.
+`demo/` are folders. `frequent_commands.py` has sessions, exec, send, tail, lock, unlock and close. `client.py` connects to the
+daemon, `output.py` prints, `errors.py` prints errors and chooses exit codes.
 
 This package may import everything else in `ptyctl`. Modules that are slow to import (controller, inventory, MCP SDK, rich)
 are imported in the function that uses them.
@@ -70,23 +70,14 @@ def _warn_of_unknown_variables() -> None:
 
 def _run(arguments: list[str]) -> int:
     """Run one command. Commands that are used often skip the imports of the others."""
-    match arguments:
-        case ["sessions", *options] if {*options} <= {"--all", "-a", "--json"}:
-            from .session_list import print_sessions
-
-            print_sessions(include_ended=not {"--all", "-a"}.isdisjoint(options), as_json="--json" in options)
-            sys.stdout.flush()
-            return 0
-        case ["--version"]:
-            arguments = ["version"]
     from .frequent_commands import run_frequent
 
-    if (frequent := run_frequent(arguments)) is not None:
-        sys.stdout.flush()
-        return frequent
-    from .app import click_command
+    code = run_frequent(arguments)
+    if code is None:
+        from .app import click_command
 
-    code = click_command()(arguments, prog_name="ptyctl", standalone_mode=False)
+        words = ["version"] if arguments == ["--version"] else arguments
+        code = click_command()(words, prog_name="ptyctl", standalone_mode=False)
     sys.stdout.flush()
     return code if isinstance(code, int) else 0
 

@@ -29,6 +29,7 @@ from .errors import (
 )
 from .names import MAX_CALL_MS, SESSION_ID, ListedSession, match_session, name_holder, resolve_task
 from .output import format_size, print_json, print_text, progress, replace_controls
+from .session_list import print_sessions
 
 _MAX_OUTPUT_BYTES = 4 << 20
 TAIL_BYTES = 4 << 20
@@ -249,7 +250,9 @@ class _Option(NamedTuple):
 _COMMON = {"--task": _Option("task", str), "--json": _Option("as_json")}
 _KEY = _Option("keys", str, repeated=True)
 _LINES = _Option("lines", int, least=0)
+_ALL = _Option("include_ended")
 _OPTIONS: Mapping[str, Mapping[str, _Option]] = {
+    "sessions": {"--json": _COMMON["--json"], "--all": _ALL, "-a": _ALL},
     "exec": {**_COMMON, "--timeout": _Option("timeout", float, least=0)},
     "send": {
         **_COMMON,
@@ -278,6 +281,8 @@ def run_frequent(arguments: list[str]) -> int | None:
         values.setdefault("task", os.environ.get("PTYCTL_TASK"))
     values.setdefault("as_json", False)
     match arguments[0], words:
+        case "sessions", []:
+            print_sessions(**{"include_ended": False, **values})
         case "exec", [name, _, *_]:
             return exec_command(name, " ".join(words[1:]), **{"timeout": None, **values})
         case "send", [name, *text] if len(text) <= 1 and (text or values.get("keys")):
