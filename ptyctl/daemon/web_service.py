@@ -10,6 +10,7 @@ import logging
 import socket
 from collections.abc import Callable, Mapping
 from contextvars import Context
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ from .control import WEB_LISTEN
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
-    from ptyctl.http.bearer import GuessLimit
+    from ptyctl.http.bearer import BearerTokens
     from ptyctl.http.connection_limits import ConnectionLimits
     from ptyctl.mcp.http import McpEndpoint
     from ptyctl.web.app import WebApp
@@ -51,6 +52,21 @@ class WebOpenReply(Reply):
     opened: bool
 
 
+@dataclass(slots=True)
+class _OpenConsole:
+    """What a listening console consists of. `endpoint`: that of `/mcp`, if it is served too."""
+
+    app: WebApp
+    url: str
+    bearer: BearerTokens
+    connections: ConnectionLimits
+    endpoint: McpEndpoint | None = None
+
+    def limits_in_use(self) -> dict[str, int]:
+        in_use = {**self.app.limits_in_use(), "max_http_connections": self.connections.in_use}
+        return in_use if self.endpoint is None else {**in_use, "max_mcp_sessions": self.endpoint.sessions}
+
+
 class WebService:
     """The web console of a daemon, which listens at one address at most."""
 
@@ -64,25 +80,15 @@ class WebService:
         self._limits = limits
         self._opening = asyncio.Lock()
         self._serving: asyncio.Task[None] | None = None
-        self._console: WebApp | None = None
-        self._connections: ConnectionLimits | None = None
-        self._endpoint: McpEndpoint | None = None
-        #: Wrong tokens of the console and of `/mcp` count together.
-        self._guesses: GuessLimit | None = None
-        self._url = ""
+        self._console: _OpenConsole | None = None
 
     def is_used(self) -> bool:
         """Return whether it has connections."""
-        return self._connections is not None and self._connections.in_use > 0
+        return self._console is not None and self._console.connections.in_use > 0
 
     def limits_in_use(self) -> dict[str, int]:
         """Return the use of the limits, by name; empty unless the service listens."""
-        in_use = {} if self._console is None else self._console.limits_in_use()
-        if self._connections is not None:
-            in_use["max_http_connections"] = self._connections.in_use
-        if self._endpoint is not None:
-            in_use["max_mcp_sessions"] = self._endpoint.sessions
-        return in_use
+        return {} if self._console is None else self._console.limits_in_use()
 
     async def open(self, request: WebOpenRequest) -> WebOpenReply:
         """Listen, unless the console listens already, and return a ticket for the caller.
@@ -100,24 +106,23 @@ class WebService:
                 hint="log in to it with a token, or ask the administrator of this server",
             )
         async with self._opening:
-            if opened := self._console is None:
-                await self._listen(request.listen)
-            assert self._console is not None
-            return WebOpenReply(url=self._url, ticket=self._console.mint_ticket(principal), opened=opened)
+            opened = self._console is None
+            console = self._console or await self._listen(request.listen)
+            return WebOpenReply(url=console.url, ticket=console.app.mint_ticket(principal), opened=opened)
 
     async def serve(
         self, listener: socket.socket, url: str, tokens: Tokens, exposure: Exposure, build_mcp: Callable[[], Server[Any]]
     ) -> None:
         """Serve the console and `/mcp` on a listening socket until cancelled. `build_mcp` is called in a thread."""
         async with self._opening:
-            await self._prepare(url, tokens, exposure)
-        await self._run(listener, tokens, exposure, await asyncio.to_thread(build_mcp))
+            console = await self._prepare(url, tokens, exposure)
+        await self._run(console, listener, exposure, await asyncio.to_thread(build_mcp))
 
     async def close(self) -> None:
         """Stop a console that `open` has started."""
         await cancel_and_wait(self._serving)
 
-    async def _listen(self, listen: str) -> None:
+    async def _listen(self, listen: str) -> _OpenConsole:
         try:
             address = parse_listen(listen)
             tokens = await asyncio.to_thread(Tokens, TokenFile(self._state_dir), None)
@@ -125,47 +130,46 @@ class WebService:
         except AccessError as error:
             raise invalid(error.message, hint=error.hint, field="listen") from None
         url = NOT_EXPOSED.url(Address(address.host, listener.getsockname()[1]))
-        await self._prepare(url, tokens, NOT_EXPOSED)
+        console = await self._prepare(url, tokens, NOT_EXPOSED)
         # Requests inherit the context of the server's task: it must not be that of the client who opens the console.
-        self._serving = asyncio.create_task(self._run(listener, tokens, NOT_EXPOSED), context=Context())
+        self._serving = asyncio.create_task(self._run(console, listener, NOT_EXPOSED), context=Context())
         self._serving.add_done_callback(_log_failure)
+        return console
 
-    async def _prepare(self, url: str, tokens: Tokens, exposure: Exposure) -> None:
+    async def _prepare(self, url: str, tokens: Tokens, exposure: Exposure) -> _OpenConsole:
         await asyncio.to_thread(_import_servers)
-        from ptyctl.http.bearer import GuessLimit
+        from ptyctl.http.bearer import BearerTokens, GuessLimit
         from ptyctl.http.connection_limits import ConnectionLimits
         from ptyctl.http.origins import Origins
         from ptyctl.web.app import WebApp
 
-        self._connections = ConnectionLimits(self._limits["max_http_connections"])
-        self._guesses = GuessLimit()
-        origins = Origins(exposure.public)
-        self._console = WebApp(self._controller, tokens, self._record, origins, self._limits, guesses=self._guesses)
-        self._url = url
+        guesses = GuessLimit()  # wrong tokens of the console and of `/mcp` count together
+        app = WebApp(self._controller, tokens, self._record, Origins(exposure.public), self._limits, guesses=guesses)
+        bearer = BearerTokens(tokens, self._record, guesses)
+        self._console = _OpenConsole(app, url, bearer, ConnectionLimits(self._limits["max_http_connections"]))
+        return self._console
 
     async def _run(
-        self, listener: socket.socket, tokens: Tokens, exposure: Exposure, mcp_server: Server[Any] | None = None
+        self, console: _OpenConsole, listener: socket.socket, exposure: Exposure, mcp_server: Server[Any] | None = None
     ) -> None:
-        from ptyctl.http.bearer import BearerTokens
         from ptyctl.http.origins import Origins
         from ptyctl.http.server import serve, with_mcp
 
-        assert self._console is not None
-        bearer = BearerTokens(tokens, self._record, self._guesses)
-        run = partial(serve, listener=listener, websockets=True, limits=self._connections, exposure=exposure)
+        run = partial(serve, listener=listener, websockets=True, limits=console.connections, exposure=exposure)
         try:
             if mcp_server is None:
-                await run(self._console)
+                await run(console.app)
                 return
             from ptyctl.mcp.http import open_endpoint
 
             limit = self._limits["max_mcp_sessions"]
-            async with open_endpoint(mcp_server, bearer, Origins(exposure.public), limit) as (app, self._endpoint):
-                await run(with_mcp(app, self._console), on_stop=self._endpoint.close)
+            async with open_endpoint(mcp_server, console.bearer, Origins(exposure.public), limit) as (mcp, endpoint):
+                console.endpoint = endpoint
+                await run(with_mcp(mcp, console.app), on_stop=endpoint.close)
         finally:
-            self._console.close()
-            self._console = self._connections = self._endpoint = None
-            bearer.close()
+            self._console = None
+            console.app.close()
+            console.bearer.close()
 
 
 def _import_servers() -> None:
