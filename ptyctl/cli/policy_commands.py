@@ -165,7 +165,7 @@ def _policy_fields(reply: PolicyReply, source: str) -> dict[str, str | None]:
 
 def _print_fields(**fields: str | None) -> None:
     for name, value in fields.items():
-        for part in (value or "").splitlines() if value else ():
+        for part in (value or "").splitlines():
             _print_wrapped(f"{name:<12}{part}", indent=12)
 
 

@@ -15,28 +15,29 @@ _HEADS = ("session", "target", "state", "size", "lock", "viewers", "used", "disk
 
 def print_sessions(*, include_ended: bool, as_json: bool) -> None:
     """List open sessions, and with `include_ended` also the ended ones on disk."""
-    entries = _open_sessions()
-    ended = _ended_sessions({entry["session_id"] for entry in entries or []}) if include_ended else []
-    total = sum(entry["disk_bytes"] for entry in [*(entries or []), *ended])
+    found = _open_sessions()
+    entries = found or []
+    ended = _ended_sessions({entry["session_id"] for entry in entries}) if include_ended else []
+    rows = [*entries, *ended]
+    total = sum(entry["disk_bytes"] for entry in rows)
     if as_json:
-        print_json({"up": entries is not None, "sessions": entries or [], "ended": ended, "disk_bytes": total})
+        print_json({"up": found is not None, "sessions": entries, "ended": ended, "disk_bytes": total})
         return
-    if entries is None:
+    if found is None:
         print("no daemon is running, so no session is open; ptyctl open starts one", file=sys.stderr)
-    if entries or ended:
-        rows = [*(entries or []), *ended]
+    if rows:
         of_fleet = any(entry.get("node") for entry in rows)
         heads = (*_HEADS, "node") if of_fleet else _HEADS
         print_table(heads, [(*_row(entry), _node(entry)) if of_fleet else _row(entry) for entry in rows])
-        counts = f"{len(entries or [])} open, {len(ended)} ended" if include_ended else f"{len(entries or [])} open"
+        counts = f"{len(entries)} open" + (f", {len(ended)} ended" if include_ended else "")
         print(f"{counts}, {format_size(total)} on disk")
-        for entry in entries or []:
+        for entry in entries:
             if entry.get("alarm"):
                 print(replace_controls(f"{entry['session_id']}: {entry['alarm']}"), file=sys.stderr)
             if entry.get("given_up"):
                 why = f"not reconnected automatically: {entry['given_up']['reason']}"
                 print(replace_controls(f"{entry['session_id']}: {why}"), file=sys.stderr)
-    elif entries is not None:
+    elif found is not None:
         print("no session is open", file=sys.stderr)
 
 

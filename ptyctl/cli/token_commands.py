@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -51,18 +52,10 @@ def list_(as_json: AsJson = False) -> None:
     """List the tokens, expired ones included."""
     tokens = _file().load()
     if as_json:
-        rows = ((token, token.principal) for token in tokens.values())
         print_json(
             [
-                {
-                    "name": principal.name,
-                    "kind": principal.kind,
-                    "role": principal.role,
-                    "devices": list(principal.devices),
-                    "created_at": token.created_at,
-                    "expires_at": token.expires_at,
-                }
-                for token, principal in rows
+                {**asdict(token.principal), "created_at": token.created_at, "expires_at": token.expires_at}
+                for token in tokens.values()
             ]
         )
         return
