@@ -140,7 +140,7 @@ class McpEndpoint:
 
     def __init__(self, manager: StreamableHTTPSessionManager) -> None:
         self._manager = manager
-        self._app = RequestBodyLimitMiddleware(_MessageCheck(manager.handle_request), json_lines.MAX_LINE_BYTES)
+        self._app = RequestBodyLimitMiddleware(_with_message_check(manager.handle_request), json_lines.MAX_LINE_BYTES)
         self._open: set[anyio.CancelScope] = set()
         self._closed = False
 
@@ -179,15 +179,12 @@ class McpEndpoint:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-class _MessageCheck:
-    """Answers a body that is no message with an error under the caller's id: the SDK's errors have none."""
+def _with_message_check(app: ASGIApp) -> ASGIApp:
+    """Answer a body that is no message with an error under the caller's id: the SDK's errors have none."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def check(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
-            await self._app(scope, receive, send)
+            await app(scope, receive, send)
             return
         request = await receive()  # complete: the size limit has collected it
         try:
@@ -201,7 +198,9 @@ class _MessageCheck:
         async def replay() -> Message:
             return next(replayed, None) or await receive()
 
-        await self._app(scope, replay, send)
+        await app(scope, replay, send)
+
+    return check
 
 
 class _ResponseState:
