@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -113,8 +113,7 @@ async def _serve(
     watchdog: LoopWatchdog,
     fleet: JoinFleet | None,
 ) -> None:
-    async with AsyncExitStack() as stack:
-        member = None if fleet is None else await stack.enter_async_context(fleet)
+    async with fleet or nullcontext() as member:
         await _serve_sessions(runtime_dir, listen_socket, extra_service, watchdog, member)
 
 

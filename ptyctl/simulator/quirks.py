@@ -1,4 +1,4 @@
-"""Quirks of real devices that the simulated switch can imitate. `session_quirks` and `output_quirks` implement them."""
+"""Quirks of real devices that the simulated switch can imitate. `quirky_console` and `session_quirks` implement them."""
 
 from __future__ import annotations
 

@@ -56,9 +56,9 @@ _UNKNOWN_START = {"[": "\x1b[!0", "": "\x1b  "}
 _CSI_PARTS = re.compile(r"([<-?]?)([0-9:;]*)([ -/]*)([@-~])")
 _ESCAPE_PARTS = re.compile(r"()()([ -/]*)([0-~])")
 
-#: Parameters and final byte of a plain CSI, or a run of controls or any other sequence; and the text that follows.
 #: The numeric parameters of a control sequence.
 Numbers = tuple[int, ...]
+#: Parameters and final byte of a plain CSI, or a run of controls or any other sequence; and the text that follows.
 OutputToken = tuple[str, str, str, str]
 
 
