@@ -17,6 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 #: termios IUTF8 (Linux): the line discipline erases whole UTF-8 characters. Python defines no name for it.
 _IUTF8 = 0o40000
@@ -117,12 +118,10 @@ def start_process(
     """Start a program as the leader of a new session on a new PTY; return its pid and the PTY master.
 
     The master is non-blocking and close-on-exec: a program that inherited it would keep this terminal open.
-    Uses posix_spawn, which is safe with threads and, unlike fork, reports why exec failed.
 
     Raises:
         OSError: the program cannot be started.
     """
-    program, argv = _resolve(argv, cwd, env, umask)
     master, slave = os.openpty()
     try:
         os.set_blocking(master, False)
@@ -130,27 +129,18 @@ def start_process(
         attributes = termios.tcgetattr(slave)
         attributes[0] |= _IUTF8
         termios.tcsetattr(slave, termios.TCSANOW, attributes)
-        pid = os.posix_spawn(
-            program,
-            list(argv),
-            env,
-            setsid=True,
-            # Opening a terminal makes it the controlling terminal of a session leader without one (Linux; optional in POSIX).
-            file_actions=[
-                (os.POSIX_SPAWN_OPEN, 0, os.ttyname(slave), os.O_RDWR, 0),
-                (os.POSIX_SPAWN_DUP2, 0, 1),
-                (os.POSIX_SPAWN_DUP2, 0, 2),
-            ],
-            setsigmask=(),
-            setsigdef=_DEFAULT_SIGNALS,
-        )
+        # Opening a terminal makes it the controlling terminal of a session leader without one (Linux; optional in POSIX).
+        streams: list[tuple[Any, ...]] = [
+            (os.POSIX_SPAWN_OPEN, 0, os.ttyname(slave), os.O_RDWR, 0),
+            (os.POSIX_SPAWN_DUP2, 0, 1),
+            (os.POSIX_SPAWN_DUP2, 0, 2),
+        ]
+        return _spawn(argv, cwd, env, umask, streams), master
     except BaseException:
         os.close(master)
         raise
     finally:
         os.close(slave)
-    _restore_open_file_limit(pid)
-    return pid, master
 
 
 def start_process_on_pipes(
@@ -163,7 +153,6 @@ def start_process_on_pipes(
     Raises:
         OSError: the program cannot be started.
     """
-    program, argv = _resolve(argv, cwd, env, umask)
     ours, theirs = list[int](), list[int]()
     try:
         for stream in range(3):
@@ -177,15 +166,8 @@ def start_process_on_pipes(
         for descriptor in theirs[:3]:
             high.append(fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3))
             theirs.append(high[-1])  # closed also if the next one fails
-        pid = os.posix_spawn(
-            program,
-            list(argv),
-            env,
-            setsid=True,
-            file_actions=[(os.POSIX_SPAWN_DUP2, descriptor, target) for target, descriptor in enumerate(high)],
-            setsigmask=(),
-            setsigdef=_DEFAULT_SIGNALS,
-        )
+        streams = [(os.POSIX_SPAWN_DUP2, descriptor, target) for target, descriptor in enumerate(high)]
+        pid = _spawn(argv, cwd, env, umask, streams)
     except BaseException:
         for descriptor in ours:
             os.close(descriptor)
@@ -193,17 +175,23 @@ def start_process_on_pipes(
     finally:
         for descriptor in theirs:
             os.close(descriptor)
-    _restore_open_file_limit(pid)
     return pid, ours[0], ours[1], ours[2]
 
 
-def _resolve(argv: Sequence[str], cwd: str | None, env: Mapping[str, str], umask: int | None) -> tuple[str, Sequence[str]]:
-    """Return the program's path and its argv. Raises OSError if the program is not found."""
+def _spawn(
+    argv: Sequence[str], cwd: str | None, env: Mapping[str, str], umask: int | None, streams: Sequence[tuple[Any, ...]]
+) -> int:
+    """Start a program as the leader of a new session and return its pid. `streams`: how posix_spawn opens its files.
+
+    posix_spawn is safe with threads and, unlike fork, reports why exec failed. Raises OSError.
+    """
     program = _find_program(argv[0], env)
-    if cwd is None and umask is None:
-        return program, argv
-    argv = _shell_wrapper(cwd or ".", umask, program, argv[1:])
-    return argv[0], argv
+    if cwd is not None or umask is not None:
+        argv = _shell_wrapper(cwd or ".", umask, program, argv[1:])
+        program = argv[0]
+    pid = os.posix_spawn(program, list(argv), env, setsid=True, file_actions=streams, setsigmask=(), setsigdef=_DEFAULT_SIGNALS)
+    _restore_open_file_limit(pid)
+    return pid
 
 
 def _shell_wrapper(cwd: str, umask: int | None, program: str, arguments: Sequence[str]) -> tuple[str, ...]:
