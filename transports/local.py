@@ -1,4 +1,4 @@
-"""A local program on a new PTY (POSIX openpty, setsid, TIOCSCTTY)."""
+"""A local program, on a new PTY (POSIX openpty, setsid, TIOCSCTTY)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import select
 import signal
 import termios
 import time
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,15 +88,19 @@ def user_shell() -> str:
     return shell or "/bin/sh"
 
 
-class LocalChannel(Channel):
-    """A PTY channel that reads directly into the receiver's buffer whenever the kernel has data."""
+class LocalProgram(Channel):
+    """The channel of a local program: reads directly into the receiver's buffer whenever the kernel has data.
+
+    A subclass connects the program to a PTY or to pipes.
+    """
 
     protocol = "local"
 
     def __init__(self, options: LocalOptions, pty: Pty) -> None:
         self._options = options
         self._pty = pty
-        self._master = -1
+        #: The descriptor that output is read from; -1 before the start and after the end.
+        self._output = -1
         self.pid = 0
         self._pidfd = -1
         self._receiver: Receiver | None = None
@@ -107,31 +112,16 @@ class LocalChannel(Channel):
         self._output_ended = False
         self._received = 0
 
-    @classmethod
-    def adopt(cls, master: int, pty: Pty) -> Self:
-        """Return a channel for the PTY of a program that an earlier process started. The program may have ended since."""
-        channel = cls(LocalOptions(), pty)
-        channel._master = master
-        return channel
-
     async def open(self, receiver: Receiver) -> None:
         self._receiver = receiver
+        self._start()
         loop = asyncio.get_running_loop()
-        if self._master < 0:
-            self._start()
-            self._pidfd = os.pidfd_open(self.pid)
-        else:
-            os.set_blocking(self._master, False)
-            self._find_session_leader()
         if self._pidfd >= 0:
             loop.add_reader(self._pidfd, self._reap)
-        loop.add_reader(self._master, self._read_ready)
-
-    @property
-    def terminal_fd(self) -> int | None:
-        return self._master if self._master >= 0 else None
+        loop.add_reader(self._output, self._read_ready)
 
     def _start(self) -> None:
+        """Start the program. Raises InvalidOption, ConnectFailed."""
         argv = self._options.argv or (user_shell(),)
         has_cwd = self._options.cwd is not None or current_caller() is not None
         cwd = absolute_path(self._options.cwd or ".") if has_cwd else None
@@ -148,14 +138,190 @@ class LocalChannel(Channel):
             raise ConnectFailed(
                 f"cannot start {argv[0]}: {why}", hint="check the path and its permissions", errno=error.errno
             ) from None
+        self._pidfd = os.pidfd_open(self.pid)
+
+    @abstractmethod
+    def _spawn(self, argv: tuple[str, ...], cwd: str | None, env: Mapping[str, str]) -> None:
+        """Start the program; set `pid` and the descriptors. Raises OSError."""
+
+    @property
+    @abstractmethod
+    def _input(self) -> int:
+        """The descriptor that input is written to."""
+
+    def write(self, data: bytes) -> int:
+        if self._reason is not None:
+            raise self._reason
+        try:
+            return os.write(self._input, data)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise self._end(_broken(error)) from None
+
+    async def drain(self) -> None:
+        if self._reason is not None:
+            raise self._reason
+        if self._writable.is_set():
+            self._writable.clear()
+            asyncio.get_running_loop().add_writer(self._input, self._write_ready)
+        await self._writable.wait()
+        if self._reason is not None:
+            raise self._reason
+
+    def has_unread_output(self) -> bool:
+        if self._output < 0:
+            return False
+        poll = select.poll()  # the kernel passes output on in a work queue, which poll(2) waits for and epoll(7) does not
+        poll.register(self._output, select.POLLIN)
+        return bool(poll.poll(0))
+
+    async def read_pending(self) -> None:
+        self.has_unread_output()
+        await super().read_pending()
+
+    async def close(self, *, force: bool = False) -> None:
+        self._end(ChannelClosed("the session was closed from this side"))
+        if not self.pid:
+            return
+        if not self._exited.is_set():
+            self._signal(signal.SIGKILL if force else signal.SIGHUP)
+            try:
+                await asyncio.wait_for(self._exited.wait(), HANGUP_GRACE_S)
+            except TimeoutError:
+                self._signal(signal.SIGKILL)
+                await self._exited.wait()
+        await self._end_processes(force)
+
+    async def _end_processes(self, force: bool) -> None:
+        """Wait for the remaining processes of the program, and kill them with `force`."""
+        deadline = asyncio.get_running_loop().time() + LEFT_GRACE_S
+        while self.left_running and asyncio.get_running_loop().time() < deadline:
+            for process in self.left_running if force else ():
+                with contextlib.suppress(OSError):
+                    os.kill(process.pid, signal.SIGKILL)
+            await asyncio.sleep(LEFT_POLL_S)
+            left = {(process.pid, process.started) for process in self.left_running}
+            running = processes_of_session(self.pid)
+            self.left_running = tuple(process for process in running if (process.pid, process.started) in left)
+
+    def _read_ready(self) -> None:
+        try:
+            self._read()
+        except Exception as error:  # noqa: BLE001 - a bug in the receiver: it would get no more output, or lose some
+            self._end(receiver_failed(error))
+
+    def _read(self) -> None:
+        assert self._receiver is not None
+        end = time.perf_counter() + READ_S
+        for number in range(READS_PER_CALLBACK):
+            if self._output < 0 or (number and time.perf_counter() > end):
+                return
+            try:
+                count = os.readv(self._output, [self._receiver.get_buffer()])
+            except BlockingIOError:
+                return
+            except OSError as error:
+                # EIO: the last slave is closed, and all output has been read (Linux pty(7)).
+                ended = error.errno == errno.EIO
+                self._finish(None if ended else _broken(error))
+                return
+            if not count:
+                self._finish(None)
+                return
+            self._received += count
+            self._receiver.buffer_updated(count)
+
+    def _finish(self, reason: ChannelError | None) -> None:
+        """Handle the end of the output. The end is reported together with the exit status, once that is available."""
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._output)
+        if reason is None and not self._exited.is_set():
+            # The slave closes before the process can be reaped. A process may also close its terminal and continue to run.
+            loop.call_later(HANGUP_GRACE_S, self._end, _ended(None))
+            self._output_ended = True
+        else:
+            self._end(reason or _ended(self.exit_status))
+
+    def _end(self, reason: ChannelError) -> ChannelError:
+        if self._reason is None:
+            self._reason = reason
+            loop = asyncio.get_running_loop()
+            if self._output >= 0:
+                loop.remove_reader(self._output)
+                loop.remove_writer(self._input)
+                self._close_descriptors()
+            self._writable.set()
+            if self._receiver is not None:
+                end_receiver(self._receiver, reason)
+        return self._reason
+
+    def _close_descriptors(self) -> None:
+        os.close(self._output)
+        self._output = -1
+
+    def _reap(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        with contextlib.suppress(ChildProcessError):  # an adopted program is the child of another process
+            _, status = os.waitpid(self.pid, 0)
+            self.exit_status = _exit_status(os.waitstatus_to_exitcode(status))
+        self._exited.set()
+        self.left_running = tuple(processes_of_session(self.pid))
+        if self._output_ended:  # otherwise unread output may remain
+            self._end(_ended(self.exit_status))
+        else:
+            self._end_when_read(-1)
+
+    def _end_when_read(self, received: int) -> None:
+        """End the channel once no more output arrives: a process in the background may keep the terminal open (pty(7))."""
+        if self._reason is None and received == self._received:
+            self._end(_ended(self.exit_status))
+        elif self._reason is None:
+            asyncio.get_running_loop().call_later(LAST_OUTPUT_S, self._end_when_read, self._received)
+
+    def _write_ready(self) -> None:
+        asyncio.get_running_loop().remove_writer(self._input)
+        self._writable.set()
+
+    def _signal(self, number: signal.Signals) -> None:
+        """Send a signal to the program's process group, which it leads."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, number)
+
+
+class LocalChannel(LocalProgram):
+    """The channel of a program on a PTY."""
+
+    @classmethod
+    def adopt(cls, master: int, pty: Pty) -> Self:
+        """Return a channel for the PTY of a program that an earlier process started. The program may have ended since."""
+        channel = cls(LocalOptions(), pty)
+        channel._output = master
+        return channel
+
+    @property
+    def terminal_fd(self) -> int | None:
+        return self._master if self._master >= 0 else None
+
+    def _start(self) -> None:
+        if self._output < 0:
+            super()._start()
+        else:
+            os.set_blocking(self._master, False)
+            self._find_session_leader()
 
     def _spawn(self, argv: tuple[str, ...], cwd: str | None, env: Mapping[str, str]) -> None:
-        self.pid, self._master = start_process(argv, cwd, env, self._pty.cols, self._pty.rows, umask=umask())
+        self.pid, self._output = start_process(argv, cwd, env, self._pty.cols, self._pty.rows, umask=umask())
 
     @property
     def _input(self) -> int:
-        """The descriptor that input is written to."""
         return self._master
+
+    @property
+    def _master(self) -> int:
+        """The PTY master, for output and input."""
+        return self._output
 
     def _find_session_leader(self) -> None:
         """Find the program of an adopted PTY. It is not a child of this process, so its exit status is not available."""
@@ -199,26 +365,6 @@ class LocalChannel(Channel):
             return True
         # line editors read a carriage return, and zsh exchanges it with a line feed
         return is_canonical and modes & (termios.ICRNL | termios.INLCR) != termios.ICRNL
-
-    def write(self, data: bytes) -> int:
-        if self._reason is not None:
-            raise self._reason
-        try:
-            return os.write(self._input, data)
-        except BlockingIOError:
-            return 0
-        except OSError as error:
-            raise self._end(_broken(error)) from None
-
-    async def drain(self) -> None:
-        if self._reason is not None:
-            raise self._reason
-        if self._writable.is_set():
-            self._writable.clear()
-            asyncio.get_running_loop().add_writer(self._input, self._write_ready)
-        await self._writable.wait()
-        if self._reason is not None:
-            raise self._reason
 
     def leads_foreground(self) -> bool | None:
         try:
@@ -274,17 +420,6 @@ class LocalChannel(Channel):
         except OSError:
             return None
 
-    def has_unread_output(self) -> bool:
-        if self._master < 0:
-            return False
-        poll = select.poll()  # the kernel passes output on in a work queue, which poll(2) waits for and epoll(7) does not
-        poll.register(self._master, select.POLLIN)
-        return bool(poll.poll(0))
-
-    async def read_pending(self) -> None:
-        self.has_unread_output()
-        await super().read_pending()
-
     def signal_foreground(self, number: signal.Signals) -> bool:
         with contextlib.suppress(OSError):
             group = os.tcgetpgrp(self._master)
@@ -296,31 +431,6 @@ class LocalChannel(Channel):
     def resize(self, cols: int, rows: int) -> None:
         if self._master >= 0:
             set_window_size(self._master, cols, rows)
-
-    async def close(self, *, force: bool = False) -> None:
-        self._end(ChannelClosed("the session was closed from this side"))
-        if not self.pid:
-            return
-        if not self._exited.is_set():
-            self._signal(signal.SIGKILL if force else signal.SIGHUP)
-            try:
-                await asyncio.wait_for(self._exited.wait(), HANGUP_GRACE_S)
-            except TimeoutError:
-                self._signal(signal.SIGKILL)
-                await self._exited.wait()
-        await self._end_processes(force)
-
-    async def _end_processes(self, force: bool) -> None:
-        """Wait for the remaining processes of the program, and kill them with `force`."""
-        deadline = asyncio.get_running_loop().time() + LEFT_GRACE_S
-        while self.left_running and asyncio.get_running_loop().time() < deadline:
-            for process in self.left_running if force else ():
-                with contextlib.suppress(OSError):
-                    os.kill(process.pid, signal.SIGKILL)
-            await asyncio.sleep(LEFT_POLL_S)
-            left = {(process.pid, process.started) for process in self.left_running}
-            running = processes_of_session(self.pid)
-            self.left_running = tuple(process for process in running if (process.pid, process.started) in left)
 
     def _text_ends_line(self) -> bool:
         """Return whether `stty` has assigned a printable character to end a line or to signal the program."""
@@ -338,90 +448,6 @@ class LocalChannel(Channel):
             return int(termios.tcgetattr(self._master)[3])
         except termios.error:
             return 0
-
-    def _read_ready(self) -> None:
-        try:
-            self._read()
-        except Exception as error:  # noqa: BLE001 - a bug in the receiver: it would get no more output, or lose some
-            self._end(receiver_failed(error))
-
-    def _read(self) -> None:
-        assert self._receiver is not None
-        end = time.perf_counter() + READ_S
-        for number in range(READS_PER_CALLBACK):
-            if self._master < 0 or (number and time.perf_counter() > end):
-                return
-            try:
-                count = os.readv(self._master, [self._receiver.get_buffer()])
-            except BlockingIOError:
-                return
-            except OSError as error:
-                # EIO: the last slave is closed, and all output has been read (Linux pty(7)).
-                ended = error.errno == errno.EIO
-                self._finish(None if ended else _broken(error))
-                return
-            if not count:
-                self._finish(None)
-                return
-            self._received += count
-            self._receiver.buffer_updated(count)
-
-    def _finish(self, reason: ChannelError | None) -> None:
-        """Handle the end of the output. The end is reported together with the exit status, once that is available."""
-        loop = asyncio.get_running_loop()
-        loop.remove_reader(self._master)
-        if reason is None and not self._exited.is_set():
-            # The slave closes before the process can be reaped. A process may also close its terminal and continue to run.
-            loop.call_later(HANGUP_GRACE_S, self._end, _ended(None))
-            self._output_ended = True
-        else:
-            self._end(reason or _ended(self.exit_status))
-
-    def _end(self, reason: ChannelError) -> ChannelError:
-        if self._reason is None:
-            self._reason = reason
-            loop = asyncio.get_running_loop()
-            if self._master >= 0:
-                loop.remove_reader(self._master)
-                loop.remove_writer(self._input)
-                self._close_descriptors()
-            self._writable.set()
-            if self._receiver is not None:
-                end_receiver(self._receiver, reason)
-        return self._reason
-
-    def _close_descriptors(self) -> None:
-        os.close(self._master)
-        self._master = -1
-
-    def _reap(self) -> None:
-        asyncio.get_running_loop().remove_reader(self._pidfd)
-        os.close(self._pidfd)
-        with contextlib.suppress(ChildProcessError):  # an adopted program is the child of another process
-            _, status = os.waitpid(self.pid, 0)
-            self.exit_status = _exit_status(os.waitstatus_to_exitcode(status))
-        self._exited.set()
-        self.left_running = tuple(processes_of_session(self.pid))
-        if self._output_ended:  # otherwise unread output may remain
-            self._end(_ended(self.exit_status))
-        else:
-            self._end_when_read(-1)
-
-    def _end_when_read(self, received: int) -> None:
-        """End the channel once no more output arrives: a process in the background may keep the terminal open (pty(7))."""
-        if self._reason is None and received == self._received:
-            self._end(_ended(self.exit_status))
-        elif self._reason is None:
-            asyncio.get_running_loop().call_later(LAST_OUTPUT_S, self._end_when_read, self._received)
-
-    def _write_ready(self) -> None:
-        asyncio.get_running_loop().remove_writer(self._input)
-        self._writable.set()
-
-    def _signal(self, number: signal.Signals) -> None:
-        """Send a signal to the program's process group, which it leads."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, number)
 
 
 def _exit_status(code: int) -> ExitStatus:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from .caller import umask
 from .channel import Pty
 from .errors import Unsupported
-from .local import READS_PER_CALLBACK, LocalChannel, LocalOptions
+from .local import READS_PER_CALLBACK, LocalOptions, LocalProgram
 from .process import start_process_on_pipes
 from .receiver import Receiver, receiver_failed
 
@@ -19,7 +19,7 @@ from .receiver import Receiver, receiver_failed
 _STDERR_READS = 64
 
 
-class LocalPipeChannel(LocalChannel):
+class LocalPipeChannel(LocalProgram):
     """The channel of a program that has no terminal. It leads a process group, which gets the signals."""
 
     pty_enabled = False
@@ -35,7 +35,7 @@ class LocalPipeChannel(LocalChannel):
         asyncio.get_running_loop().add_reader(self._stderr, self._read_stderr, READS_PER_CALLBACK)
 
     def _spawn(self, argv: tuple[str, ...], cwd: str | None, env: Mapping[str, str]) -> None:
-        self.pid, self._stdin, self._master, self._stderr = start_process_on_pipes(argv, cwd, env, umask=umask())
+        self.pid, self._stdin, self._output, self._stderr = start_process_on_pipes(argv, cwd, env, umask=umask())
 
     @property
     def _input(self) -> int:
@@ -45,30 +45,11 @@ class LocalPipeChannel(LocalChannel):
     def enter(self) -> bytes:
         return b"\n"
 
-    @property
-    def terminal_fd(self) -> int | None:
-        return None
-
-    @property
-    def canonical(self) -> bool | None:
-        return None
-
-    @property
-    def echo_off(self) -> bool:
-        return False
-
-    @property
-    def rewrites_input(self) -> bool:
-        return False
-
     def signal_foreground(self, number: signal.Signals) -> bool:
         if not self.pid or self._exited.is_set():
             return False
         self._signal(number)
         return True
-
-    def input_is_read(self) -> bool | None:
-        return None
 
     def resize(self, cols: int, rows: int) -> None:
         raise Unsupported("a program without a terminal has no size")
