@@ -18,12 +18,7 @@ No message, hint or detail contains a secret.
 
 from __future__ import annotations
 
-import errno
-import re
 from typing import ClassVar
-
-#: asyncio reports the errors of several addresses of a host in one text, without an error number.
-_NUMBER = re.compile(r"\[Errno (\d+)\]")
 
 
 class ChannelError(Exception):
@@ -108,11 +103,3 @@ class ReceiverFailed(ChannelError):
     """The channel was ended from this side because its receiver raised an exception."""
 
     code = "INTERNAL"
-
-
-def is_timeout(error: OSError) -> bool:
-    """Return whether no address of the host has answered, by the operating system's own timeout (ETIMEDOUT, connect(2))."""
-    if error.errno is not None:
-        return error.errno == errno.ETIMEDOUT
-    numbers = _NUMBER.findall(str(error))
-    return bool(numbers) and all(int(number) == errno.ETIMEDOUT for number in numbers)

@@ -12,8 +12,9 @@ import pytest
 from fixtures.receiver import RecordingReceiver
 from fixtures.ssh import options_for
 from transports.channel import Channel, Pty
-from transports.errors import ChannelBroken, ConnectFailed, ConnectTimeout, is_timeout
+from transports.errors import ChannelBroken, ConnectFailed, ConnectTimeout
 from transports.ssh import SshChannel
+from transports.tcp import is_timeout
 from transports.telnet import TelnetChannel, TelnetConnectOptions
 
 

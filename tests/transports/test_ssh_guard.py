@@ -12,8 +12,8 @@ import pytest
 from fixtures.receiver import RecordingReceiver
 from fixtures.servers.inprocess_ssh import USER, FakeSshd, LoginPolicy, Shell, running_ssh_server
 from transports.errors import ChannelBroken, ChannelError
-from transports.output_guard import OutputGuard
 from transports.ssh import HostKeyOptions, SshAuth, SshChannel, SshConnectOptions
+from transports.tcp import OutputGuard
 
 pytestmark = pytest.mark.waits
 

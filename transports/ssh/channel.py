@@ -13,8 +13,8 @@ import asyncssh
 from transports.channel import Channel, ExitStatus, check_window_size
 from transports.errors import ChannelBroken, ChannelClosed, ChannelError, InvalidOption, ReceiverFailed, Unsupported
 from transports.output_delivery import OutputDelivery
-from transports.output_guard import ACKNOWLEDGED_POLL_S, OutputGuard
 from transports.receiver import Receiver, end_receiver
+from transports.tcp import ACKNOWLEDGED_POLL_S, OutputGuard
 
 from .attempt import Trail
 from .bastion import SshConnection, SshConnectionPool

@@ -20,8 +20,8 @@ from transports.errors import (
     HostKeyMismatch,
     InvalidOption,
     Unsupported,
-    is_timeout,
 )
+from transports.tcp import is_timeout
 
 from .attempt import Attempt, Stage, printable
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from transports.channel import Channel, Pty, check_window_size
-from transports.errors import ChannelClosed, ConnectFailed, ConnectTimeout, Unsupported, is_timeout
-from transports.output_guard import OutputGuard
+from transports.errors import ChannelClosed, ConnectFailed, ConnectTimeout, Unsupported
 from transports.receiver import Receiver
+from transports.tcp import OutputGuard, is_timeout
 
 from .connect_options import TelnetConnectOptions, check_options
 from .connection import TelnetConnection

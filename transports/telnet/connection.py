@@ -11,8 +11,8 @@ from typing import cast
 from transports.channel import Pty
 from transports.errors import ChannelBroken, ChannelClosed, ChannelEnded, ChannelError, ReceiverFailed
 from transports.output_delivery import OutputDelivery
-from transports.output_guard import ACKNOWLEDGED_POLL_S, OutputGuard
 from transports.receiver import Receiver, end_receiver
+from transports.tcp import ACKNOWLEDGED_POLL_S, OutputGuard
 
 from .connect_options import Keepalive
 from .negotiation import TelnetNegotiation

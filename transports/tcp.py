@@ -1,9 +1,14 @@
-"""Guard of a TCP connection whose right to write can end, as on a console that another process can take over."""
+"""What SSH and Telnet share about TCP: timeouts of a connection attempt, and the guard of the right to write.
+
+A guard is for a connection whose right to write can end, as on a console that another process can take over.
+"""
 
 from __future__ import annotations
 
 import array
+import errno
 import fcntl
+import re
 import socket
 import struct
 import termios
@@ -15,6 +20,16 @@ from collections.abc import Callable
 BUFFER_BYTES = 131_072
 #: Interval at which a guarded connection checks whether the far end has acknowledged all bytes (seconds).
 ACKNOWLEDGED_POLL_S = 0.005
+#: asyncio reports the errors of several addresses of a host in one text, without an error number.
+_ERROR_NUMBER = re.compile(r"\[Errno (\d+)\]")
+
+
+def is_timeout(error: OSError) -> bool:
+    """Return whether no address of the host has answered, by the operating system's own timeout (ETIMEDOUT, connect(2))."""
+    if error.errno is not None:
+        return error.errno == errno.ETIMEDOUT
+    numbers = _ERROR_NUMBER.findall(str(error))
+    return bool(numbers) and all(int(number) == errno.ETIMEDOUT for number in numbers)
 
 
 class OutputGuard:
