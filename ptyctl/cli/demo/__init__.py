@@ -12,7 +12,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -108,16 +108,9 @@ def _leaves(group: BaseExceptionGroup[DemoFailed]) -> Iterator[DemoFailed]:
 
 
 async def _run(target: DemoTarget | None, console: Console) -> None:
-    if target is not None:
-        async with _running_controller() as controller, _running_server(controller) as server:
-            await run_scenario(target, server, console, None)
-        return
-    async with (
-        _simulated_switch() as (target, switch),
-        _running_controller() as controller,
-        _running_server(controller) as server,
-    ):
-        await run_scenario(target, server, console, switch)
+    place = _simulated_switch() if target is None else nullcontext((target, None))
+    async with place as (device, switch), _running_controller() as controller, _running_server(controller) as server:
+        await run_scenario(device, server, console, switch)
 
 
 async def _run_web(listen: str, console: Console) -> None:
