@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import ipaddress
 import logging
 import os
 import socket
@@ -26,6 +25,7 @@ from ptyctl.cancellation import cancel_and_wait
 from ptyctl.client_lines import LongLineError, read_line
 from ptyctl.core import json_lines
 from ptyctl.core.principal import Kind, Principal, Role
+from ptyctl.http.access import parse_ip
 from ptyctl.http.listener import Listener
 from ptyctl.terminal.handshake import MAX_MESSAGE_BYTES, HandshakeError, Ready, ServerHandshake, token_name
 
@@ -80,14 +80,9 @@ def open_listener(text: str, *, all_addresses: bool = False) -> socket.socket:
     """
     host, _, port = text.rpartition(":")
     host = "127.0.0.1" if host == "localhost" else host.removeprefix("[").removesuffix("]")
-    try:
-        address = ipaddress.ip_address(host)
-        if isinstance(address, ipaddress.IPv6Address):
-            address = address.ipv4_mapped or address
-        if not port.isdecimal() or int(port) > 65535:
-            raise ValueError
-    except ValueError:
-        raise ListenError(f"--listen {text} is not an IP address and a port; for example 127.0.0.1:45459") from None
+    address = parse_ip(host)
+    if address is None or not port.isdecimal() or int(port) > 65535:
+        raise ListenError(f"--listen {text} is not an IP address and a port; for example 127.0.0.1:45459")
     if address.is_unspecified and not all_addresses:
         raise ListenError(
             f"--listen {text} is every address of this machine; name the one that containers use, or add --all-addresses"

@@ -29,6 +29,7 @@ _HOST_PORT = re.compile(r"(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:\[\]]+)):(?P<port>\d
 _MAX_TOKEN_FILE_BYTES = 65536
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Ip = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class AccessError(Exception):
@@ -120,6 +121,15 @@ def _parse_network(text: str) -> Network:
         raise AccessError(
             f"--trusted-proxy {text} is not an address", "give an IP address, or a network such as 10.0.0.0/24"
         ) from None
+
+
+def parse_ip(text: str) -> Ip | None:
+    """Return the address; that of an IPv4 host in its IPv6 form (::ffff:192.0.2.1) as IPv4. None if the text is no address."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
 
 
 def parse_host_port(text: str) -> tuple[str, int] | None:

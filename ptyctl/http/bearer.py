@@ -14,6 +14,7 @@ from ptyctl.audit.audit_log import LimitedRows
 from ptyctl.clock import boot_time
 from ptyctl.controller.tokens import Token, Tokens
 
+from .access import parse_ip
 from .connection_limits import SEEN
 
 #: Adds a row with an event and its fields to the audit log.
@@ -165,12 +166,7 @@ class GuessLimit:
 
 def _network(address: str) -> str:
     """Return the address of an IPv4 client, or the network of an IPv6 client."""
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(parsed, ipaddress.IPv4Address):
-        return str(parsed)
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
+    parsed = parse_ip(address)
+    if parsed is None or parsed.version == 4:
+        return str(parsed or address)
     return str(ipaddress.ip_network((int(parsed), _IPV6_PREFIX), strict=False))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +15,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from .access import BACKLOG, NOT_EXPOSED, Exposure, Network
+from .access import BACKLOG, NOT_EXPOSED, Exposure, Ip, Network, parse_ip
 from .connection_limits import ConnectionLimits, LimitedProtocol, LimitedTls, LimitedWebSocket
 
 MCP_PATH = "/mcp"
@@ -137,9 +136,6 @@ class _Uvicorn(uvicorn.Server):
                 task.cancel()
 
 
-_Ip = ipaddress.IPv4Address | ipaddress.IPv6Address
-
-
 def behind_proxies(app: ASGIApp, proxies: Sequence[Network]) -> ASGIApp:
     """Return an application that serves the proxies and this machine only. The client of a request is the proxy's client.
 
@@ -147,7 +143,7 @@ def behind_proxies(app: ASGIApp, proxies: Sequence[Network]) -> ASGIApp:
     """
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        peer = _parse(scope["client"][0])
+        peer = parse_ip(scope["client"][0])
         if peer is not None and _is_in(peer, proxies):
             client = _forwarded_for(Headers(scope=scope), proxies) or peer
             await app({**scope, "client": (str(client), 0)}, receive, send)
@@ -159,22 +155,14 @@ def behind_proxies(app: ASGIApp, proxies: Sequence[Network]) -> ASGIApp:
     return serve
 
 
-def _forwarded_for(headers: Headers, proxies: Sequence[Network]) -> _Ip | None:
+def _forwarded_for(headers: Headers, proxies: Sequence[Network]) -> Ip | None:
     """Return the last address of X-Forwarded-For that is not one of the proxies: each of them appends its client."""
     for text in reversed(",".join(headers.getlist("x-forwarded-for")).split(",")):
-        address = _parse(text.strip())
+        address = parse_ip(text.strip())
         if address is None or not _is_in(address, proxies):
             return address
     return None
 
 
-def _parse(text: str) -> _Ip | None:
-    try:
-        address = ipaddress.ip_address(text)
-    except ValueError:
-        return None
-    return getattr(address, "ipv4_mapped", None) or address  # of an IPv4 client, if the server listens on ::
-
-
-def _is_in(address: _Ip, networks: Sequence[Network]) -> bool:
+def _is_in(address: Ip, networks: Sequence[Network]) -> bool:
     return any(address in network for network in networks)
