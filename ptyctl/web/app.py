@@ -137,7 +137,7 @@ class WebApp:
             Route("/api/login", self._login, methods=["POST"]),
             Route("/api/logout", self._logout, methods=["POST"]),
             Route("/api/me", self._me),
-            Route("/api/call/{method}", self._call, methods=["POST"]),
+            Route("/api/call/{method}", partial(call, controller=self._controller), methods=["POST"]),
             WebSocketRoute("/api/stream", self._stream),
             *downloads.routes(self._controller, self._run_download),
             *(Route(view, static_files.page) for view in _VIEWS),
@@ -196,9 +196,6 @@ class WebApp:
 
     async def _me(self, request: Request) -> Response:
         return json_response(_describe(request.state.web_session))
-
-    async def _call(self, request: Request) -> Response:
-        return await call(request, self._controller)
 
     async def _stream(self, websocket: WebSocket) -> None:
         """Serve a WebSocket until its client leaves, or its login ends."""
