@@ -1,4 +1,4 @@
-"""A session with 40,000 commands: few of them are parsed in one iteration of the event loop, by counts of blocks."""
+"""A session with 8,000 commands: few of them are parsed in one iteration of the event loop, by counts of blocks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ptyctl.session.spec import Limits
 from ptyctl.session.transcript.stored_blocks import EventLogPosition, index_blocks
 from tests.session.conftest import Connect
 
-COUNT = 40_000
+COUNT = 8_000
 #: What the fake clock counts for a block that is parsed: 101 of them are longer than a slice.
 PARSE_S = SLICE_S / 100
 MOST = 110
@@ -96,7 +96,7 @@ async def test_search_of_one_session_parses_few_blocks_in_one_iteration(
     session = await connect(channel)
     channel.feed(b"needle\r\n" * 2)
     with_output = {"spool_end": len("needle\n")}
-    use_blocks(session, tmp_path, lambda number: 0, {20_000: with_output, COUNT - 1: with_output})
+    use_blocks(session, tmp_path, lambda number: 0, {4_000: with_output, COUNT - 1: with_output})
     parsed = ParsedBlocks(monkeypatch)
     searched, search = list[int](), block_search._lines_of_piece
 
@@ -108,7 +108,7 @@ async def test_search_of_one_session_parses_few_blocks_in_one_iteration(
     for newest_first in (False, True):
         request = BlocksSearch.of({"session_id": "s", "query": "needle", "newest_first": newest_first})
         reply = await parsed.during(blocks_search(session, request))
-        expected = ["b20000", "b39999"]
+        expected = ["b4000", f"b{COUNT - 1}"]
         assert [hit.block_id for hit in reply.hits or ()] == (expected[::-1] if newest_first else expected)
         assert (sum(parsed.iterations), max(parsed.iterations) <= MOST) == (COUNT, True)
         assert (sum(searched), max(searched)) == (COUNT, block_search._PIECE_BLOCKS)
@@ -119,7 +119,7 @@ async def test_search_of_all_sessions_parses_few_blocks_in_one_iteration(
     connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = await connect(MemoryChannel())
-    changed: dict[int, dict[str, object]] = {number: {"exit_code": 3} for number in (5, 10, 11, 39_000)}
+    changed: dict[int, dict[str, object]] = {number: {"exit_code": 3} for number in (5, 10, 11, 7_800)}
     changed[10]["seq"], changed[11]["seq"] = 12, 11  # one waited for its approval
     use_blocks(session, tmp_path, lambda number: 0, changed)
     registry = SessionRegistry(Limits().use, lambda session_id, hold: asyncio.sleep(0))
@@ -128,7 +128,7 @@ async def test_search_of_all_sessions_parses_few_blocks_in_one_iteration(
     parsed = ParsedBlocks(monkeypatch)
     searches = BlockSearches(tmp_path / "none", registry)
     reply = await parsed.during(searches.search(SearchRequest(exit_code=3), lambda *names: True))
-    assert [hit.block_id for hit in reply.hits] == ["b39000", "b10", "b11", "b5"]
+    assert [hit.block_id for hit in reply.hits] == ["b7800", "b10", "b11", "b5"]
     assert (sum(parsed.iterations), max(parsed.iterations) <= MOST) == (COUNT, True)
 
 
@@ -141,7 +141,7 @@ async def test_wait_for_prompt_parses_few_blocks_in_one_iteration(
     prompt = "R1# \n"
     channel.feed(prompt.encode() * COUNT + b"working")
     # Each block begins at its end, so that its last line is empty, but for those that have their prompt.
-    with_prompt = {number: {"spool_begin": number * len(prompt)} for number in (3, 30_000, COUNT - 2)}
+    with_prompt = {number: {"spool_begin": number * len(prompt)} for number in (3, 6_000, COUNT - 2)}
     use_blocks(session, tmp_path, lambda number: number * len(prompt) + 4, with_prompt, device=True)
     parsed = ParsedBlocks(monkeypatch)
     prompts = expectation("prompt", None, "")
@@ -153,8 +153,8 @@ async def test_wait_for_prompt_parses_few_blocks_in_one_iteration(
 
     for cursor, expected, count in (
         (0, 3, COUNT),
-        (3 * len(prompt) + 1, 30_000, COUNT),
-        (30_000 * len(prompt) + 1, COUNT - 2, COUNT - 30_000),
+        (3 * len(prompt) + 1, 6_000, COUNT),
+        (6_000 * len(prompt) + 1, COUNT - 2, COUNT - 6_000),
         ((COUNT - 2) * len(prompt), COUNT - 2, 100),
     ):
         assert await first_prompt(cursor) == (expected * len(prompt), expected * len(prompt) + 4)
