@@ -187,7 +187,7 @@ async def test_terminate_withdraws_a_command_that_waits_for_an_approval(controll
 
 
 async def test_terminate_of_a_shell_that_ignores_signals_closes_the_terminal(call: Caller) -> None:
-    busy = {"command": "trap '' INT HUP; while :; do read -r line; done"}
+    busy = {"command": "trap '' INT HUP; while :; do read -r line || sleep 1; done"}
     sent = await call("execute", invocation=INTERACTIVE, execution=busy, runtime={"timeout_ms": 500})
     assert sent["result"]["running"]
     assert (await call("terminate", target={"session_id": sent["identity"]["session_id"]}))["success"]
