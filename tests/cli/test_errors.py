@@ -6,10 +6,12 @@ import subprocess
 import sys
 from itertools import product
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 import pytest
 
 from fixtures.daemons import daemon_pid
+from fixtures.forked_process import ForkedProgram
 from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.api.errors import NextStep
 from ptyctl.cli.app import app
@@ -173,15 +175,20 @@ def test_broken_pipe_exits_with_141_and_no_message(runtime_dir: RuntimeDir) -> N
         ("version",),
     )
     for arguments in commands:
-        command = [sys.executable, "-c", program, *arguments]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            assert process.stderr is not None
-            process.stdout.close()
-            process.stdin.close()
-            assert process.stderr.read() == b"", arguments
-        assert process.returncode == EXIT_BROKEN_PIPE, arguments
+        check_broken_pipe(ForkedProgram(program, *arguments))
+    # An interpreter of its own also flushes its files at its end.
+    check_broken_pipe(Popen([sys.executable, "-c", program, "version"], stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True))
+
+
+def check_broken_pipe(process: ForkedProgram | Popen[str]) -> None:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process.stderr:
+        process.stdout.close()
+        process.stdin.close()
+        assert process.stderr.read() == ""
+    assert process.wait() == EXIT_BROKEN_PIPE
 
 
 def test_closed_standard_files_are_tolerated(runtime_dir: RuntimeDir) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+from fixtures.forked_process import ForkedProgram
 from fixtures.servers.programs import require_program
 
 #: Runs in its own process, whose limit it lowers.
@@ -113,16 +112,10 @@ OWN = {"ok", "LIMIT_EXCEEDED", "IO_ERROR", "limit_exceeded", "io_error", "LOCK_L
 
 
 def result_of(program: str, tmp_path: Path, *arguments: str) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parents[2],
-        env={**os.environ, "PTYCTL_STATE_DIR": str(tmp_path / "state")},
-    )
-    assert done.stdout, done.stderr
-    return json.loads(done.stdout)
+    process = ForkedProgram(program, *arguments, environment={**os.environ, "PTYCTL_STATE_DIR": str(tmp_path / "state")})
+    output, errors = process.communicate()
+    assert output, errors
+    return json.loads(output)
 
 
 def test_calls_at_the_descriptor_limit_return_own_errors(tmp_path: Path) -> None:

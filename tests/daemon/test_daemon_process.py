@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.daemons import daemon_pid, end_daemon
+from fixtures.forked_process import ForkedProgram
 from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.api.handle import SessionHandle
 from ptyctl.controller.settings import Settings
@@ -176,8 +177,9 @@ def test_daemon_keeps_collections_of_garbage_short(runtime_dir: RuntimeDir) -> N
         "async def service(controller, web): sys.exit(check())\n"
         "run(service)"
     )
-    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
-    assert done.returncode == 0, done.stderr  # a busy machine may have a warning in it
+    daemon = ForkedProgram(code)
+    _, errors = daemon.communicate()
+    assert daemon.returncode == 0, errors  # a busy machine may have a warning in it
 
 
 @pytest.mark.usefixtures("new_interpreters")
@@ -346,10 +348,10 @@ async def test_daemon_creates_its_deleted_runtime_directory_again(runtime_dir: R
 
 async def test_second_daemon_exits_with_code_2(runtime_dir: RuntimeDir) -> None:
     async with await RemoteController.connect(runtime_dir):
-        second = await asyncio.create_subprocess_exec(sys.executable, "-m", "ptyctl.daemon", stderr=subprocess.PIPE)
-        _, said = await asyncio.wait_for(second.communicate(), PATIENCE_S)
+        second = ForkedProgram("import runpy; runpy.run_module('ptyctl.daemon', run_name='__main__')")
+        _, said = await asyncio.to_thread(second.communicate)
         assert second.returncode == 2
-        assert b"one is up already" in said
+        assert "one is up already" in said
 
 
 async def test_relative_path_settings_resolve_against_starter_directory(

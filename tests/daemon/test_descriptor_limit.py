@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import httpx2
 import pytest
 
+from fixtures.forked_process import ForkedProgram
 from ptyctl.api import ErrorCode, PtyctlError, SessionRequest
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.runtime_dir import RuntimeDir
@@ -44,13 +43,8 @@ asyncio.run(main())
 
 
 async def test_connections_at_the_descriptor_limit_are_answered(runtime_dir: RuntimeDir, tmp_path: Path) -> None:
-    server = subprocess.Popen(  # noqa: ASYNC220 - read and ended in threads
-        [sys.executable, "-c", SERVER, str(runtime_dir.path)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        cwd=Path(__file__).parents[2], env={**os.environ, "PTYCTL_STATE_DIR": str(tmp_path / "state")},
-    )  # fmt: skip
-    assert server.stdout is not None
-    assert server.stdin is not None
+    variables = {**os.environ, "PTYCTL_STATE_DIR": str(tmp_path / "state")}
+    server = ForkedProgram(SERVER, str(runtime_dir.path), environment=variables)
     try:
         url = (await asyncio.to_thread(server.stdout.readline)).strip()
         async with httpx2.AsyncClient(timeout=60) as http:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-
 from fixtures.forked_process import PTYCTL, ForkedProgram
 from fixtures.servers.frr import Zebra
-from tests.cli.command_line import PROGRAM, ptyctl
+from tests.cli.command_line import ptyctl
 
 
 def demo(*arguments: str) -> tuple[int | None, str]:
@@ -16,9 +14,8 @@ def demo(*arguments: str) -> tuple[int | None, str]:
 
 
 def test_demo_on_simulated_switch_succeeds() -> None:
-    done = subprocess.run([*PROGRAM, "demo"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    output = done.stdout
-    assert done.returncode == 0, output + done.stderr
+    code, output = demo()
+    assert code == 0, output
     assert "Session locked by task task-maint" in output
     assert "got the same session" in output
     assert "has the lock now, fence 2" in output

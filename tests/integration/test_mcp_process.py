@@ -53,7 +53,7 @@ async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("mode", "options"), [("legacy", ["--standalone"]), ("auto", [])], ids=["standalone", "daemon"])
 async def test_local_shell_workflow_succeeds(tmp_path: Path, runtime: Path, options: list[str], mode: str) -> None:
-    async with client(tmp_path / "state", runtime, options, mode, forked=False) as agent:
+    async with client(tmp_path / "state", runtime, options, mode, forked="--standalone" in options) as agent:
         opened = await call(agent, "ptyctl_session", action="open", protocol="local", command=["bash", "--norc"], task_id="t1")
         session = {"session_id": opened["session_id"], "task_id": "t1"}
         done = await call(agent, "ptyctl_session_exec", **session, cmd="echo hi; (exit 3)")
