@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.strategies import text
 
 from fixtures.daemons import daemon_folder
 from fixtures.forked_process import ForkedDaemon, start_template
@@ -71,9 +72,11 @@ def pytest_collection() -> None:
     gc.disable()
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Prepare what the workers inherit; garbage collections do not visit the modules and the collected tests."""
     prepare()
+    if session.config.getoption("--workers"):
+        text().validate()  # computes the table of Unicode, which takes 1.5 s in a fresh clone
     gc.collect()
     gc.freeze()
     gc.enable()
