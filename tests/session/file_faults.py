@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
 import mmap
 import os
@@ -130,7 +131,8 @@ class CrashPoints(Generic[T]):
     """Copies a folder before each operation on its files, and in the middle of each write.
 
     What a process has written, also into a shared mapping, is in the kernel's page cache and survives the process. So a copy is
-    exact.
+    exact. There is one copy of each state: an operation that only reads leaves the same files, and a server cannot know where
+    among such operations its predecessor was killed.
     """
 
     def __init__(self, folder: Path, copies: Path, record: Callable[[], T]) -> None:
@@ -139,6 +141,7 @@ class CrashPoints(Generic[T]):
         self._folder = folder
         self._copies = copies
         self._record = record
+        self._digests: list[bytes] = []
         self._lock = threading.RLock()
 
     def perform(self, name: str, operation: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
@@ -155,6 +158,25 @@ class CrashPoints(Generic[T]):
     def add(self, name: str) -> None:
         """Copy the folder as it is now, after the operation of another thread."""
         with self._lock:
+            digest, record = _digest(self._folder), self._record()
+            if any(digest == other and record == point.record for other, point in zip(self._digests, self.points, strict=True)):
+                return
             copy = self._copies / str(len(self.points))
             shutil.copytree(self._folder, copy, ignore=shutil.ignore_patterns(*_IGNORED))
-            self.points.append(CrashPoint(name, copy, self._record()))
+            self.points.append(CrashPoint(name, copy, record))
+            self._digests.append(digest)
+
+
+def _digest(folder: Path) -> bytes:
+    """Return a digest of the names, the modes and the content of the files of a folder, without those that are ignored."""
+    digest = hashlib.sha256()
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(set(folders) - set(_IGNORED))
+        for name in (*folders, *sorted(set(files) - set(_IGNORED))):
+            path = os.path.join(place, name)  # noqa: PTH118 - pathlib opens files with io.open, which is intercepted
+            digest.update(f"{path}\0{os.stat(path).st_mode}\0".encode())  # noqa: PTH116
+            if name in files:
+                with open(path, "rb") as file:  # noqa: PTH123
+                    content = file.read()
+                digest.update(b"%d\0" % len(content) + content)
+    return digest.digest()
