@@ -84,6 +84,11 @@ class Desk:
         return asyncio.create_task(self.wait_for_block(session_id, reply.block_id))
 
 
+async def navigate(page: Page, path: str) -> None:
+    """Show an address as a link in the page does: the old view is gone, and the page is not loaded again."""
+    await page.evaluate("async (path) => (await import('/static/router.js')).navigate(path)", path)
+
+
 @asynccontextmanager
 async def running_desk(folder: Path, browser: Browser) -> AsyncIterator[Desk]:
     """Serve a console. At the end the tabs are closed first; a problem that a page reported fails the test."""

@@ -12,6 +12,8 @@ from .desk import ASKED, Desk
 
 #: More than any view has elements with the focus.
 _MAX_TABS = 80
+#: null for an element that is no longer in the page. To find an element by its role at each key would take most of the time.
+_HAS_FOCUS = "element => element.isConnected ? element === document.activeElement : null"
 _IS_OUTLINED = """element => {
     const { outlineStyle, boxShadow } = getComputedStyle(element);
     return outlineStyle !== "none" || boxShadow !== "none";
@@ -22,9 +24,12 @@ async def _tab_to(target: Locator, key: str = "Tab") -> None:
     """Press Tab until an element has the focus; check that this is visible."""
     page = target.page
     await target.wait_for()
+    element = await target.element_handle()
     for _ in range(_MAX_TABS):
         await page.keyboard.press(key)
-        if await target.evaluate("element => element === document.activeElement"):
+        while (focused := await element.evaluate(_HAS_FOCUS)) is None:  # it was drawn again
+            element = await target.element_handle()
+        if focused:
             assert await target.evaluate(_IS_OUTLINED), f"{target} has no outline"
             return
     raise AssertionError(f"{_MAX_TABS} times {key} do not lead to {target}")

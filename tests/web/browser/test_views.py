@@ -17,7 +17,7 @@ from fixtures.browser.console_page import WAIT_MS, Theme
 from ptyctl.api import SessionRequest
 from ptyctl.simulator import SimulatedSwitch
 
-from .desk import ASKED, Desk
+from .desk import ASKED, Desk, navigate
 from .visitor import Visitor
 
 
@@ -70,7 +70,7 @@ async def test_views_have_no_accessibility_violations_and_fit_a_phone(desk: Desk
         "/audit": ".list .badge",
         f"/s/{session}": ".card .output span",
     }.items():
-        await page.evaluate("async (path) => (await import('/static/router.js')).navigate(path)", path)
+        await navigate(page, path)
         await page.wait_for_selector(content)
         await check(path)
         match path:
@@ -115,16 +115,16 @@ async def test_empty_views_name_the_next_step(desk: Desk, inventory: Path) -> No
         ("/devices", "The inventory is empty", "devices.toml"),
         ("/audit?event=reset", "No rows", "Clear the filters"),
     ):
-        await page.goto(f"{desk.url}{path}")
+        await navigate(page, path)
         await expect(page.locator(".empty h2")).to_have_text(title)
         await expect(page.locator(".empty")).to_contain_text(step)
     inventory.unlink()
     session = await desk.open_shell()
     tab = await desk.open_tab("/")
     tab.expect_problem("status of 404")
-    await tab.page.goto(f"{desk.url}/devices")
+    await navigate(tab.page, "/devices")
     await expect(tab.page.locator(".empty h2")).to_have_text("The inventory is empty")
-    await tab.page.goto(f"{desk.url}/search?session={session}&failed=on")
+    await navigate(tab.page, f"/search?session={session}&failed=on")
     await expect(tab.page.locator(".empty")).to_contain_text("Nothing failed")
     await tab.page.get_by_role("link", name="Back to the session").click()
     await expect(tab.page).to_have_title(f"shell {session[-4:]} · Session · ptyctl")
@@ -225,13 +225,13 @@ async def test_error_of_a_view_names_the_next_step(desk: Desk, inventory: Path) 
     inventory.write_text("[devices.core-1]\nport = 0\n")
     tab = await desk.open_tab("/approvals")
     tab.expect_problem("status of 4")
-    await tab.page.goto(f"{desk.url}/devices")
+    await navigate(tab.page, "/devices")
     await expect(tab.page.locator(".error")).to_contain_text("devices.core-1.port")
     await expect(tab.page.locator(".error")).to_contain_text(re.compile("Next step: .*INVALID_ARGUMENT", re.DOTALL))
-    await tab.page.goto(f"{desk.url}/search?q=(&regex=on")
+    await navigate(tab.page, "/search?q=(&regex=on")
     await expect(tab.page.locator(".error")).to_contain_text("INVALID_ARGUMENT")
     for path, title in {"b/1_1": "This block is not here", "at/0": "There is no recording", "": "no session"}.items():
-        await tab.page.goto(f"{desk.url}/s/unknown/{path}")
+        await navigate(tab.page, f"/s/unknown/{path}")
         await expect(tab.page.locator(".empty, .error").first).to_contain_text(title)
 
 
@@ -295,12 +295,12 @@ async def test_command_that_a_device_refused_is_a_device_error_in_all_views(desk
     reply = await desk.exec(session, "gte")
     page = await desk.open("/")
     await expect(page.locator("tbody tr .badge.bad")).to_have_text("device error")
-    await page.goto(f"{desk.url}/s/{session}?view=cards")
+    await navigate(page, f"/s/{session}?view=cards")
     await expect(page.locator(".card.good")).to_have_attribute("aria-label", "get")
     await expect(page.locator(".card.bad header")).to_contain_text(re.compile("gte.*device error.*Unknown action 0", re.DOTALL))
-    await page.goto(f"{desk.url}/s/{session}/b/{reply.block_id}")
+    await navigate(page, f"/s/{session}/b/{reply.block_id}")
     await expect(page.locator(".facts")).to_contain_text(re.compile("device error.*Unknown action 0", re.DOTALL))
-    await page.goto(f"{desk.url}/search?failed=on")
+    await navigate(page, "/search?failed=on")
     await expect(page.locator(".hits header")).to_contain_text(re.compile("gte.*device error", re.DOTALL))
 
 
@@ -337,7 +337,7 @@ async def test_device_is_opened_from_the_page_and_has_recent_sessions(desk: Desk
         await expect(page).to_have_url(f"{desk.url}/s/{session}")
         await desk.controller.session(SessionRequest(action="close", session_id=session, force=True))
         await expect(page.locator(".notice")).to_contain_text("The session is closed")
-        await page.goto(f"{desk.url}/s/{session}/b/{reply.block_id}")
+        await navigate(page, f"/s/{session}/b/{reply.block_id}")
         await expect(page.get_by_role("link", name="← core-1")).to_have_attribute("href", f"/s/{session}")
 
 
