@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 
-import httpx2
-
+from fixtures.http_client import loopback_client
 from tests.cli.command_line import start
 
 
@@ -18,7 +17,7 @@ async def test_printed_address_logs_in_while_agents_work() -> None:
             lines.append(await asyncio.to_thread(demo.stdout.readline))
             assert lines[-1], lines
         url, _, ticket = next(line for line in lines if "#ticket=" in line).strip().partition("/#ticket=")
-        async with httpx2.AsyncClient(base_url=url, headers={"Origin": url}, timeout=60) as client:
+        async with loopback_client(base_url=url, headers={"Origin": url}, timeout=60) as client:
             login = (await client.post("/api/login", json={"ticket": ticket})).json()
             headers = {"X-Ptyctl-CSRF": login["csrf"]}
             listed = (await client.post("/api/call/ptyctl_session", json={"action": "list"}, headers=headers)).json()

@@ -6,10 +6,10 @@ import asyncio
 import os
 from pathlib import Path
 
-import httpx2
 import pytest
 
 from fixtures.forked_process import ForkedProgram
+from fixtures.http_client import loopback_client
 from ptyctl.api import ErrorCode, PtyctlError, SessionRequest
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.runtime_dir import RuntimeDir
@@ -47,7 +47,7 @@ async def test_connections_at_the_descriptor_limit_are_answered(runtime_dir: Run
     server = ForkedProgram(SERVER, str(runtime_dir.path), environment=variables)
     try:
         url = (await asyncio.to_thread(server.stdout.readline)).strip()
-        async with httpx2.AsyncClient(timeout=60) as http:
+        async with loopback_client(timeout=60) as http:
             for _ in range(5):
                 with pytest.raises(PtyctlError, match="limit of open files") as caught:
                     await RemoteController.connect(runtime_dir, start=False)

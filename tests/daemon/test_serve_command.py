@@ -8,10 +8,10 @@ import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import httpx2
 import pytest
 
 from fixtures.forked_process import PTYCTL, ForkedProgram
+from fixtures.http_client import loopback_client
 from ptyctl import __version__
 from ptyctl.api import SessionRequest
 from ptyctl.daemon import control
@@ -79,7 +79,7 @@ async def test_second_serve_exits_with_pid_and_next_step(runtime_dir: RuntimeDir
 async def test_refused_token_has_a_row_in_the_audit_log(runtime_dir: RuntimeDir) -> None:
     server = start()
     said = await first_message(server)
-    async with httpx2.AsyncClient(headers={"Authorization": "Bearer guess"}, timeout=PATIENCE_S) as http:
+    async with loopback_client(headers={"Authorization": "Bearer guess"}, timeout=PATIENCE_S) as http:
         assert (await http.get(said.split()[-1])).status_code == 401
     await end(server)
     files = (Path(os.environ["PTYCTL_STATE_DIR"]) / "audit").glob("*.jsonl")

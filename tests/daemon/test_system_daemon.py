@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx2
 import pytest
 
 from fixtures.forked_process import ForkedProcess
+from fixtures.http_client import loopback_client
 from fixtures.servers.programs import require, require_program
 from ptyctl.daemon import control
 from ptyctl.daemon.connection import hello_line
@@ -122,7 +122,7 @@ async def test_only_an_admin_opens_the_web_console_and_logs_in_as_itself(daemon:
         refused = (await daemon.call(user, web)).replies[0]
         assert (refused["error_code"], refused["details"]["needed_role"]) == ("FORBIDDEN", "admin")
     opened = (await daemon.call(ALICE, web)).replies[0]
-    async with httpx2.AsyncClient(headers={"Origin": opened["url"]}, timeout=60) as client:
+    async with loopback_client(headers={"Origin": opened["url"]}, timeout=60) as client:
         reply = await client.post(f"{opened['url']}/api/login", json={"ticket": opened["ticket"]})
     assert reply.json()["principal"] == {"name": str(ALICE), "kind": "person", "role": "admin"}
 

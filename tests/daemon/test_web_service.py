@@ -15,6 +15,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from fixtures.forked_process import PTYCTL, ForkedProgram
+from fixtures.http_client import loopback_client
 from fixtures.servers.programs import free_port
 from ptyctl.api.errors import PtyctlError
 from ptyctl.controller.access import AccessController
@@ -163,7 +164,7 @@ async def test_requests_do_not_inherit_the_client_that_opened_the_console(
         service = WebService(AccessController(controller), tmp_path, lambda event, **fields: None)
         with on_behalf_of(Caller("/tmp", {"SSH_AUTH_SOCK": "/tmp/agent"})), serving(Client(ALICE)):
             opened = await service.open(WebOpenRequest(listen=ANY_PORT))
-        async with httpx2.AsyncClient(base_url=opened.url, timeout=PATIENCE_S) as client:
+        async with loopback_client(base_url=opened.url, timeout=PATIENCE_S) as client:
             assert (await client.get("/")).status_code == 200
         await service.close()
     assert seen == [None, None]
@@ -178,7 +179,7 @@ async def test_serve_has_mcp_and_console_on_one_listener(runtime_dir: RuntimeDir
     reply = await asyncio.to_thread(open_web, runtime_dir)
     assert (reply["url"], reply["opened"]) == (url, False)
     assert (await asyncio.to_thread(log_in, reply)).json()["principal"]["kind"] == "person"
-    async with httpx2.AsyncClient(base_url=url, headers={"Origin": url}, timeout=PATIENCE_S) as client:
+    async with loopback_client(base_url=url, headers={"Origin": url}, timeout=PATIENCE_S) as client:
         assert (await client.post("/mcp", json={})).status_code == 401
         agent = await client.post("/api/login", json={"token": TOKEN})
         assert agent.json()["principal"] == {"name": "default", "kind": "agent", "role": "operator"}

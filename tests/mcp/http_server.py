@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from fixtures.http_client import loopback_client
 from ptyctl.api import Controller
 from ptyctl.controller.tokens import Tokens
 from ptyctl.core.limits import LIMITS, Limit
@@ -49,9 +48,8 @@ async def http_server(
 
 @asynccontextmanager
 async def http_client(url: str, mode: str, token: str = TOKEN) -> AsyncIterator[Client]:
-    no_trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # to load the certificates of the system takes longer than most tests
     async with (
-        httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE_S, verify=no_trust) as http,
+        loopback_client(headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE_S) as http,
         Client(streamable_http_client(url, http_client=http), mode=mode, read_timeout_seconds=PATIENCE_S) as client,
     ):
         yield client

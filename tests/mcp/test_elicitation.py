@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.context import ClientRequestContext
@@ -19,6 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult
 from mcp_types.version import LATEST_MODERN_VERSION
 
+from fixtures.http_client import loopback_client
 from ptyctl import SessionHandle
 from ptyctl.api.approvals import ApprovalEntry, ApprovalsRequest
 from ptyctl.api.errors import ErrorCode
@@ -84,7 +84,7 @@ async def controllers(folder: Path, *, elicitation: bool = True) -> AsyncIterato
 async def http_client(controller: LocalController, mode: str, person: Person | None) -> AsyncIterator[Client]:
     async with (
         http_server(AccessController(controller), toolsets="core,approvals") as url,
-        httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE_S) as http,
+        loopback_client(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE_S) as http,
         Client(
             streamable_http_client(url, http_client=http),
             mode=mode,

@@ -13,6 +13,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import TextContent
 from mcp_types.version import LATEST_MODERN_VERSION
 
+from fixtures.http_client import loopback_client
 from ptyctl.api import SessionRequest
 from ptyctl.core.json_lines import MAX_LINE_BYTES, MAX_STRUCTURE_BYTES
 from tests.mcp.http_server import TOKEN, http_client, http_server
@@ -72,7 +73,7 @@ async def test_large_reply_is_repeated_as_text_to_2025_clients_only(mode: str) -
 
     async with (
         http_server(StubController()) as url,
-        httpx2.AsyncClient(headers=BEARER, timeout=PATIENCE_S, event_hooks={"response": [count]}) as http,
+        loopback_client(headers=BEARER, timeout=PATIENCE_S, event_hooks={"response": [count]}) as http,
         Client(streamable_http_client(url, http_client=http), mode=mode, read_timeout_seconds=PATIENCE_S) as client,
     ):
         before = sent
@@ -118,7 +119,7 @@ async def test_call_cancelled_by_client_is_cancelled_in_controller(mode: str) ->
 
 async def posted(url: str, request: tuple[dict[str, str], dict[str, Any]], **headers: str) -> httpx2.Response:
     own, body = request
-    async with httpx2.AsyncClient(timeout=PATIENCE_S) as http:
+    async with loopback_client(timeout=PATIENCE_S) as http:
         return await http.post(url, json=body, headers={**own, **headers})
 
 
@@ -194,7 +195,7 @@ async def test_events_of_modern_revision_have_ids_and_first_one_has_retry() -> N
 
 async def test_client_that_lost_its_stream_gets_the_reply() -> None:
     controller = StubController()
-    async with http_server(controller) as url, httpx2.AsyncClient(timeout=PATIENCE_S) as http:
+    async with http_server(controller) as url, loopback_client(timeout=PATIENCE_S) as http:
         session = await resumable_session(url)
         other = await resumable_session(url)
         headers, body = by_hand("tools/call", {"name": EXEC, "arguments": HANG})
@@ -227,7 +228,7 @@ async def test_guard_rejects_clients_of_both_revisions(era: str) -> None:
 
 
 async def test_other_methods_paths_and_large_bodies_are_rejected() -> None:
-    async with http_server(StubController()) as url, httpx2.AsyncClient(timeout=PATIENCE_S) as http:
+    async with http_server(StubController()) as url, loopback_client(timeout=PATIENCE_S) as http:
         for method in ("GET", "DELETE", "OPTIONS", "PUT"):
             assert (await http.request(method, url)).status_code == 401
             assert (await http.request(method, url, headers=BEARER)).status_code in {400, 405, 406}
@@ -242,7 +243,7 @@ async def test_other_methods_paths_and_large_bodies_are_rejected() -> None:
 @pytest.mark.parametrize("era", OPENINGS)
 @pytest.mark.parametrize("value", ["9" * 5000, "[" * 300 + "]" * 300, "[" * 9000 + "]" * 9000, '"\\ud800"', "nonsense"])
 async def test_request_that_cannot_be_parsed_is_answered_with_its_id(era: str, value: str) -> None:
-    async with http_server(StubController()) as url, httpx2.AsyncClient(timeout=PATIENCE_S) as http:
+    async with http_server(StubController()) as url, loopback_client(timeout=PATIENCE_S) as http:
         headers, _ = OPENINGS[era]
         body = f'{{"method":"tools/call","params":{{"name":"{EXEC}","arguments":{value}}},"jsonrpc":"2.0","id":"mine"}}'
         answer = await http.post(url, content=body, headers={**headers, **BEARER, "Content-Type": "application/json"})
@@ -251,7 +252,7 @@ async def test_request_that_cannot_be_parsed_is_answered_with_its_id(era: str, v
 
 @pytest.mark.parametrize("era", OPENINGS)
 async def test_request_with_long_structure_is_answered_with_its_id(era: str) -> None:
-    async with http_server(StubController()) as url, httpx2.AsyncClient(timeout=PATIENCE_S) as http:
+    async with http_server(StubController()) as url, loopback_client(timeout=PATIENCE_S) as http:
         headers, _ = OPENINGS[era]
         value = "[" + "[]," * MAX_STRUCTURE_BYTES + "[]]"
         body = f'{{"method":"tools/call","params":{{"name":"{EXEC}","arguments":{value}}},"jsonrpc":"2.0","id":"mine"}}'

@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from fixtures.http_client import loopback_client
 from ptyctl.audit.audit_log import MAX_ROWS
 from ptyctl.controller.access import AccessController
 from ptyctl.controller.local import LocalController
@@ -46,7 +47,7 @@ async def test_each_connection_has_a_row_with_the_name_of_its_token(tmp_path: Pa
     night = file.create(Principal("night", Kind.AGENT, Role.VIEWER), None)
     async with audited(rows, file) as url:
         for _ in range(2):
-            async with httpx2.AsyncClient() as http:  # one connection, with three requests
+            async with loopback_client() as http:  # one connection, with three requests
                 for token in (night, night, TOKEN):
                     assert await ask(http, url, **bearer(token)) == 404
     connect = {"event": "connect", "via": "http"}
@@ -56,7 +57,7 @@ async def test_each_connection_has_a_row_with_the_name_of_its_token(tmp_path: Pa
 async def test_refused_requests_have_rows_with_the_reason(tmp_path: Path) -> None:
     file, rows = TokenFile(tmp_path), Rows()
     expired = file.create(Principal("late", Kind.AGENT, Role.VIEWER), int(time.time()) - 1)
-    async with audited(rows, file) as url, httpx2.AsyncClient() as http:
+    async with audited(rows, file) as url, loopback_client() as http:
         assert await ask(http, url) == 401
         assert await ask(http, url, **bearer("guess")) == 401
         assert await ask(http, url, **bearer(expired)) == 401
@@ -75,7 +76,7 @@ async def test_refused_requests_have_rows_with_the_reason(tmp_path: Path) -> Non
 async def test_flood_of_refused_requests_adds_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ptyctl.audit.audit_log.PERIOD_S", 3600)
     rows = Rows()
-    async with audited(rows) as url, httpx2.AsyncClient() as http:
+    async with audited(rows) as url, loopback_client() as http:
         for _ in range(MAX_ROWS + 5):
             await ask(http, url, **bearer("guess"))
         assert len(rows) == MAX_ROWS

@@ -11,6 +11,7 @@ import httpx2
 import pytest
 from mcp_types.version import LATEST_MODERN_VERSION
 
+from fixtures.http_client import loopback_client
 from ptyctl.controller.access import AccessController
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.tokens import TokenFile, Tokens
@@ -81,7 +82,7 @@ class ByHand:
 
 
 async def test_revoked_token_is_rejected_at_the_next_request_of_its_session(file: TokenFile) -> None:
-    async with server(file) as url, httpx2.AsyncClient() as http:
+    async with server(file) as url, loopback_client() as http:
         client = ByHand(http, url, create(file, "night", Role.OPERATOR))
         await client.begin()
         assert await client.list_sessions() == 200
@@ -93,7 +94,7 @@ async def test_token_of_another_state_directory_is_refused(file: TokenFile, tmp_
     (tmp_path / "other").mkdir(mode=0o700)
     create(file, "night", Role.OPERATOR)
     foreign = create(TokenFile(tmp_path / "other"), "night", Role.OPERATOR)
-    async with server(file) as url, httpx2.AsyncClient() as http:
+    async with server(file) as url, loopback_client() as http:
         response = await ByHand(http, url, foreign).ask("initialize", INITIALIZE)
     assert response.status_code == 401
     assert 'error="invalid_token"' in response.headers["www-authenticate"]
@@ -102,7 +103,7 @@ async def test_token_of_another_state_directory_is_refused(file: TokenFile, tmp_
 
 async def test_session_of_a_token_does_not_exist_for_other_tokens(file: TokenFile) -> None:
     first, second = create(file, "first", Role.OPERATOR), create(file, "second", Role.ADMIN)
-    async with server(file) as url, httpx2.AsyncClient() as http:
+    async with server(file) as url, loopback_client() as http:
         client = ByHand(http, url, first)
         await client.begin()
         for other in (second, TOKEN):
@@ -115,7 +116,7 @@ async def test_session_of_a_token_does_not_exist_for_other_tokens(file: TokenFil
 
 async def test_session_keeps_the_role_of_its_token_after_a_request_of_another_one(file: TokenFile) -> None:
     viewer, admin = create(file, "reader", Role.VIEWER), create(file, "boss", Role.ADMIN)
-    async with server(file) as url, httpx2.AsyncClient() as http:
+    async with server(file) as url, loopback_client() as http:
         client = ByHand(http, url, viewer)
         await client.begin()
         assert await ByHand(http, url, admin, client.session_id).list_sessions() == 404
