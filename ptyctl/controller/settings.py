@@ -11,7 +11,14 @@ from typing import Annotated, Any, Self
 
 import platformdirs
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic.fields import FieldInfo
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.field_faults import field_faults
@@ -100,6 +107,22 @@ class AccessSettings(BaseModel):
     local_sessions: bool = False
 
 
+class _EnvironmentSource(EnvSettingsSource):
+    """Reads the variables of the environment.
+
+    Analyses a field's type only if its variable is set: to analyse all fields would take most of the time of a load. The fields
+    have no aliases, and there are no variables for parts of a field.
+    """
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        if f"{self.env_prefix}{field_name}".lower() in self.env_vars:
+            return super().get_field_value(field, field_name)
+        return None, field_name, True
+
+    def prepare_field_value(self, field_name: str, field: FieldInfo, value: Any, value_is_complex: bool) -> Any:
+        return None if value is None else super().prepare_field_value(field_name, field, value, value_is_complex)
+
+
 class Settings(BaseSettings):
     """The settings, with their defaults.
 
@@ -173,7 +196,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        file, sources = _config_file(), (init_settings, env_settings)
+        file, sources = _config_file(), (init_settings, _EnvironmentSource(settings_cls))
         return (*sources, TomlConfigSettingsSource(settings_cls, file)) if file is not None else sources
 
     @cached_property
