@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -12,8 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
-from mcp import Client, StdioServerParameters
-from mcp.client.stdio import stdio_client
+from mcp import Client
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY, TextContent
 from mcp_types.version import LATEST_MODERN_VERSION
 
@@ -23,7 +21,7 @@ from ptyctl.core import json_lines
 from ptyctl.daemon.connection import connect
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from ptyctl.daemon.shim import _error_reply
-from tests.mcp.server_process import ServerProcess, ptyctl_process
+from tests.mcp.server_process import ServerProcess, client_streams, ptyctl_process
 from tests.session.scripted_session import wait_until
 
 PATIENCE_S = 60
@@ -40,8 +38,9 @@ def _running_daemon(runtime_dir: RuntimeDir) -> None:
 
 @asynccontextmanager
 async def client(mode: str = "auto", *options: str) -> AsyncIterator[Client]:
-    server = StdioServerParameters(command=sys.executable, args=[*SHIM, *options], env=dict(os.environ))
-    async with Client(stdio_client(server), mode=mode, read_timeout_seconds=PATIENCE_S) as connected:
+    """Fork a shim, and connect a client to it; the daemon that the shim starts is forked too."""
+    transport = client_streams(ptyctl_process("mcp", *options))
+    async with Client(transport, mode=mode, read_timeout_seconds=PATIENCE_S) as connected:
         yield connected
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client
 from mcp.client.context import ClientRequestContext
-from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult
 from mcp_types.version import LATEST_MODERN_VERSION
@@ -33,7 +30,7 @@ from ptyctl.session.clients import Client as PtyctlClient
 from ptyctl.session.clients import serving, user_agent
 from tests.controller.session_calls import refused
 from tests.mcp.http_server import TOKEN, http_server
-from tests.mcp.server_process import PATIENCE_S
+from tests.mcp.server_process import PATIENCE_S, client_streams, ptyctl_process
 
 ERAS = ["legacy", LATEST_MODERN_VERSION]
 POLICY = """
@@ -277,9 +274,8 @@ async def test_client_of_the_daemon_over_stdio_is_asked(
     monkeypatch.setenv("PTYCTL_POLICY", str(tmp_path / "policy.toml"))
     monkeypatch.setenv("PTYCTL_APPROVALS", '{"elicitation": true}')
     person = Person(filled("approve"))
-    arguments = ["-c", "from ptyctl.cli import main; main()", "mcp"]
-    server = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
-    async with Client(stdio_client(server), mode=mode, read_timeout_seconds=PATIENCE_S, elicitation_callback=person) as client:
+    transport = client_streams(ptyctl_process("mcp"))
+    async with Client(transport, mode=mode, read_timeout_seconds=PATIENCE_S, elicitation_callback=person) as client:
         shell = await opened(client)
         reply = await call(client, "_exec", **shell, cmd=f"touch {tmp_path}/made", timeout_ms=50_000)
         assert reply["exit_code"] == 0
