@@ -18,6 +18,7 @@ from typing import Any
 
 from ptyctl.api.approvals import ApprovalEntry, ApprovalsReply, ApprovalsRequest
 from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.cancellation import cancel_and_wait
 from ptyctl.core.sanitizer import escape_controls
 from ptyctl.core.screen.cells import width
 from ptyctl.daemon.client import RemoteController
@@ -319,10 +320,7 @@ class _Program:
                         await self._changed.wait()
         finally:
             self._terminal.stop_reading()
-            tasks = [watching, *self._calls]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await cancel_and_wait(watching, *self._calls)
 
     def redraw(self) -> None:
         """Draw as soon as possible."""

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ptyctl.api.errors import PtyctlError
+from ptyctl.cancellation import cancel_and_wait
 from ptyctl.daemon.connection import TOKEN_VARIABLE
 from ptyctl.daemon.errors import EXIT_INTERRUPTED
 from transports.process import forbid_dumps, forget_variables, raise_open_file_limit
@@ -261,9 +262,7 @@ async def _run_until_first_ends(services: Sequence[Coroutine[Any, Any, object]])
     """
     tasks = [asyncio.create_task(service) for service in services]
     done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
+    await cancel_and_wait(*others)
     for task in done:
         task.result()
 

@@ -13,6 +13,7 @@ from ptyctl.api.config import ConfigRequest
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import PtyctlError
 from ptyctl.api.operator import WatchItem, WatchRequest
+from ptyctl.cancellation import cancel_and_wait
 from ptyctl.cli.names import name_holder
 from ptyctl.core.screen import ScreenModel
 
@@ -71,9 +72,7 @@ class Attachment:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._terminal.stop_reading()
-            for task in [*tasks, *self._calls]:
-                task.cancel()
-            await asyncio.gather(*tasks, *self._calls, return_exceptions=True)
+            await cancel_and_wait(*tasks, *self._calls)
         result = next((task.result() for task in tasks if not task.cancelled()), None)
         await self._lease.release()
         return result if isinstance(result, str) else "detached"
