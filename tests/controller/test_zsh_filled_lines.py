@@ -267,7 +267,8 @@ async def test_lost_report_of_the_line_is_waited_for_once_until_zsh_reports_agai
         with refused(ErrorCode.POLICY_DENIED, "not known for certain", "restart the shell"):
             await write(zsh, data="touch one\rtouch two\r")
     assert files(tmp_path) == []
-    assert (await execute(zsh, cmd="restore; echo hi", timeout_ms=PATIENCE_MS)).stdout == "hi\n"
+    # Its line is cleared by Ctrl-C. A zsh that is writing then may lose output, and report that with the next command.
+    await execute(zsh, cmd="restore", timeout_ms=PATIENCE_MS)
 
     async def is_typed() -> bool:
         try:
