@@ -212,7 +212,8 @@ class TerminalState:
 
     def relays_shell(self) -> bool:
         """Return whether the program in the foreground may relay the terminal of a shell, as ssh and sudo do."""
-        return self.foreground_is_shell() is False and self.shell_may_read()
+        program = self.foreground_program()
+        return program is not None and shell_dialect(program[1]) is None and may_run_shell(program[1])
 
     def foreground_has_executed(self) -> bool:
         """Return whether the program in the foreground was started; False for the fork of a shell, which has its name."""
@@ -321,8 +322,10 @@ class TerminalState:
 
         It has left canonical mode or, if that is not known, edits a line or uses the alternate screen.
         """
-        full_screen = not ALTERNATE_SCREENS.isdisjoint(self.stream.terminal_modes)
-        return self.line_editor_active() or (full_screen and not self.reads_lines())
+        canonical, modes = self._channel().canonical, self.stream.terminal_modes
+        if canonical is not None:
+            return not canonical
+        return BRACKETED_PASTE in modes or not ALTERNATE_SCREENS.isdisjoint(modes)
 
     def line_editor_began(self) -> bool:
         """Return whether a line editor has turned bracketed paste on in the cursor's line: it reads there, at any prompt."""
