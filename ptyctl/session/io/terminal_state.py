@@ -312,10 +312,10 @@ class TerminalState:
     def line_editor_active(self) -> bool:
         """Return whether a line editor reads: the terminal is not in canonical mode or, if that is unknown, bracketed paste is
         on. It is unknown behind a program that relays the terminal of another shell (ssh), which never is in canonical mode."""
-        canonical = self._channel().canonical
-        if canonical is None or (not canonical and self.relays_shell()):
-            return BRACKETED_PASTE in self.stream.terminal_modes
-        return not canonical
+        canonical, pastes = self._channel().canonical, BRACKETED_PASTE in self.stream.terminal_modes
+        if canonical is None:
+            return pastes
+        return not canonical and (pastes or not self.relays_shell())
 
     def takes_keys(self) -> bool:
         """Return whether the program in the foreground gets each key at once.
