@@ -63,13 +63,14 @@ async def test_viewer_that_never_acknowledges_delays_nobody(controller: Controll
         for client in (silent, other):
             await client.subscribe(1, f"terminal:{handle.session_id}")
             await client.message(1, "snapshot")
+        start = silent.terminals[1].offset
+        await handle.write(f"{2 * WINDOW_BYTES}\n")  # so little is sent as it is, also by a server that is late
+        stopped = await silent.until(lambda message: silent.terminals[1].offset >= start + WINDOW_BYTES)
+        assert stopped["offset"] < start + 2 * WINDOW_BYTES
         size = 2 * MAX_BEHIND_BYTES
         await handle.write(f"{size}\n")
         assert (await handle.read(until_regex=f"end{size}", timeout_ms=50_000)).matched
         await other.screen(1, f"end{size}")
-        start = silent.terminals[1].offset
-        stopped = await silent.until(lambda message: silent.terminals[1].offset >= start + WINDOW_BYTES)
-        assert stopped["offset"] < start + 2 * WINDOW_BYTES
         silent.acknowledges = True  # from the next frame on: it needs one acknowledgement to get that
         await silent.send("ack", id=1, offset=stopped["offset"])
         again = await silent.message(1, "snapshot")
