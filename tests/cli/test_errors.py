@@ -176,7 +176,7 @@ def test_broken_pipe_exits_with_141_and_no_message(runtime_dir: RuntimeDir) -> N
     )
     for arguments in commands:
         check_broken_pipe(ForkedProgram(program, *arguments))
-    # An interpreter of its own also flushes its files at its end.
+    # A separate interpreter also flushes its files at its end.
     check_broken_pipe(Popen([sys.executable, "-c", program, "version"], stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True))
 
 

@@ -19,8 +19,8 @@ _SHOWN_LINES = 20
 class NodeProcess:
     """A node's process, which can be paused, and killed and started again.
 
-    If it ends by itself, its exit status and the end of its log are printed as soon as the test finds out: pytest shows them if
-    the test fails.
+    If it ends unexpectedly, its exit status and the end of its log are printed once the test detects it: pytest shows them
+    if the test fails.
     """
 
     def __init__(self, name: str, function: Callable[..., None], arguments: Sequence[object], log: Path) -> None:

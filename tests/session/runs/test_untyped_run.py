@@ -24,7 +24,7 @@ PROMPT = b"R1# "
 
 
 class SilentDevice(MemoryChannel):
-    """Shows its prompt when it is asked to, and answers each line."""
+    """Shows its prompt when a test feeds it, and answers each line."""
 
     def __init__(self) -> None:
         super().__init__(lambda data: data.replace(b"\r", b"\r\n") + b"answer\r\n" + PROMPT if data.strip() else b"")
