@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import re
 from datetime import UTC, datetime, timedelta
@@ -108,13 +109,21 @@ async def test_replay_is_controlled_by_buttons_and_keys(desk: Desk) -> None:
     await page.get_by_role("link", name="Screen at its end").click()
     await expect(slider).to_have_value(str(blocks[1]["raw_end"]))
     await page.go_back()
+    clicked = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await clicked.wait()
+        await route.continue_()
+
+    await page.route("**/api/call/blocks_since", hold)
     await page.get_by_role("link", name="Screen at its begin").click()
     await expect(slider).to_have_value(str(blocks[1]["raw_begin"]))
 
-    # Step by command, and scrub.
+    # Step by command, also before the commands are known, and scrub.
     await page.set_viewport_size({"width": 360, "height": 740})
     await expect(page.get_by_role("button", name="Next command")).to_have_text("Next", use_inner_text=True)
     await page.get_by_role("button", name="Next command").click()
+    clicked.set()
     await expect(slider).to_have_value(str(blocks[2]["raw_begin"]))
     await expect(page.locator(".place a")).to_have_text("echo $((3 * 7)); cd /")
     await page.get_by_role("button", name="Previous command").click()

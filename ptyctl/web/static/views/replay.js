@@ -152,11 +152,13 @@ export function mount(root, params) {
     update();
   }
 
-  /** Goes to the begin of the next block, or of the previous one. @param {1 | -1} direction */
-  function stepBlock(direction) {
+  /** Goes to the begin of the next block, or of the previous one, once the blocks are known. @param {1 | -1} direction */
+  async function stepBlock(direction) {
+    await loaded;
+    if (closed) return;
     const places = blocks.map((block) => block.raw_begin);
     const place = direction > 0 ? places.find((begin) => begin > offset) : places.findLast((begin) => begin < offset);
-    void seek(place ?? (direction > 0 ? size : 0));
+    await seek(place ?? (direction > 0 ? size : 0));
   }
 
   /** @param {KeyboardEvent} event */
@@ -164,8 +166,8 @@ export function mount(root, params) {
     if (event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement || event.ctrlKey || event.altKey) return;
     if (event.target instanceof HTMLButtonElement && event.key === " ") return;
     if (event.key === " " || event.key === "k") toggle();
-    else if (event.key === "]" || event.key === "n") stepBlock(1);
-    else if (event.key === "[" || event.key === "p") stepBlock(-1);
+    else if (event.key === "]" || event.key === "n") void stepBlock(1);
+    else if (event.key === "[" || event.key === "p") void stepBlock(-1);
     else return;
     event.preventDefault();
   }
@@ -229,7 +231,7 @@ export function mount(root, params) {
   const resized = new ResizeObserver(() => terminal?.scale());
   resized.observe(/** @type {HTMLElement} */ (root.querySelector(".term-box")));
   addEventListener("keydown", handleKey);
-  void begin();
+  const loaded = begin();
   const entries = followSession(session, (shown) => {
     name = shown;
     update();
