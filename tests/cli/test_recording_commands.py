@@ -15,6 +15,7 @@ from ptyctl import connect
 from ptyctl.core.screen import ScreenModel
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.cli.command_line import PROGRAM, is_one_line, open_local, ptyctl, screen_rows, terminal_environment
+from tests.controller.session_calls import PATIENCE_MS
 
 
 @pytest.fixture
@@ -22,7 +23,15 @@ def session(runtime_dir: RuntimeDir) -> str:
     shell = open_local("--cols", "60", "--rows", "10")
     ptyctl("exec", shell, "--", "PS1='> '; printf '\\033[1;32mgreen\\033[m h\u00e9 \u65e5\u672c\\n'")
     ptyctl("exec", shell, "--", "seq 1 20; printf '\\033[6n\\033]52;c;aGk=\\007'")
+    asyncio.run(_prompt_shown(shell))
     return shell
+
+
+async def _prompt_shown(session: str) -> None:
+    """Wait for the prompt: the last output."""
+    async with connect() as daemon:
+        shell = await daemon.session(session)
+        assert (await shell.screen(until_regex=r"(?m)^20\n> *$", timeout_ms=PATIENCE_MS)).matched
 
 
 @pytest.fixture
