@@ -10,7 +10,7 @@ from ptyctl.policy.pending_line import PendingLine
 from ptyctl.session.io.input_echo import InputEcho
 from ptyctl.session.io.terminal_state import FarEnd, TerminalState
 from ptyctl.session.screen.screen import Screen
-from ptyctl.session.screen.shown_line import LineLocation, may_be_hidden, shown_lines, shows_only, text_after
+from ptyctl.session.screen.shown_line import LineLocation, first_row_of, may_be_hidden, shown_lines, text_after
 
 from .input_places import InputPlaces
 from .judgement import Place
@@ -73,25 +73,43 @@ class LineReader:
     def _shown_lines(self, screen: ScreenSnapshot, key: bytes, places: Sequence[Place]) -> list[str]:
         """Return the readings of the line at the cursor. If they are what was typed, the pending line is known again."""
         self._is_displaced = False
-        prompt = self._terminal.learned_prompt
         top = self._location.top_row(screen)
-        if top is None and places[0].where != "program":
-            return []
-        prompts = [prompt] if top is None or places[0].where == "program" else self._location.prompts(screen, top)
-        is_device = self._far_end.is_device()
-        shown = [shown_lines(screen, each, top or 0, is_device=is_device) for each in prompts]
-        readings = list(dict.fromkeys(line for lines in shown for line in lines))
         if places[0].where == "program":
-            return readings or [row.strip() for row in screen.rows[screen.cursor[0] :][:1]]
-        if not self._is_readable(key) or not self._is_shown(screen, readings):
+            return self._lines_for_program(screen, top or 0)
+        if top is None or not self._is_readable(key):
             return []
-        self._is_displaced = not is_device and self._line.typed is None and not self._location.begins_row()
+        typed = self._line.typed if self._unfinished.filled is None else None
+        prompts = self._location.prompts(screen, top)
+        if typed is not None and any(first_row_of(screen, prompt, typed) == top for prompt in prompts):
+            self._line.confirm()  # nothing is in front of what was typed
+            if (line := self._line.line) is not None:
+                return [line]
+        return self._possible_lines(screen, top, prompts)
+
+    def _possible_lines(self, screen: ScreenSnapshot, top: int, prompts: Sequence[str | None]) -> list[str]:
+        """Return the readings of the line of a prompt."""
+        readings = self._readings_of(screen, prompts, top)
+        if not self._is_shown(screen, readings):
+            return []
         filled, typed = self._unfinished.filled, self._line.typed
+        self._is_displaced = not self._far_end.is_device() and typed is None and not self._location.begins_row()
         if filled is not None:
             return self._readings_with(filled, readings, screen)
-        if typed is not None and shows_only(screen, prompt, typed):
+        if typed is not None and first_row_of(screen, self._terminal.learned_prompt, typed) is not None:
             self._line.confirm()
         return readings
+
+    def _readings_of(self, screen: ScreenSnapshot, prompts: Sequence[str | None], top: int) -> list[str]:
+        is_device = self._far_end.is_device()
+        shown = [shown_lines(screen, prompt, top, is_device=is_device) for prompt in prompts]
+        return list(dict.fromkeys(line for lines in shown for line in lines))
+
+    def _lines_for_program(self, screen: ScreenSnapshot, top: int) -> list[str]:
+        """Return the readings of a line that a program gets. On another machine that is a guess: what was typed counts too."""
+        readings = self._readings_of(screen, [self._terminal.learned_prompt], top)
+        readings = readings or [row.strip() for row in screen.rows[screen.cursor[0] :][:1]]
+        typed = self._line.typed_text if self._terminal.shell_in_foreground() is None else None
+        return readings if typed is None or typed.strip() in readings else [*readings, typed.strip()]
 
     def _is_readable(self, key: bytes) -> bool:
         """Return whether the screen can show the line. The kernel's editor does not show it again after a new prompt."""

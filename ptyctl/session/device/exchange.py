@@ -115,15 +115,18 @@ def may_rename(command: str) -> bool:
     return _RENAMES.search(command) is not None
 
 
-def rendered(stream: OutputStream, begin: int, end: int) -> str:
-    """Return the text of raw bytes, at most the last 64 KiB, as a wide terminal shows it."""
-    return render(stream.read_raw(max(begin, end - _MOST_BYTES), end), _WIDE)
+def rendered(stream: OutputStream, begin: int, end: int, width: int = _WIDE) -> str:
+    """Return the text of raw bytes, at most the last 64 KiB, as a terminal of this width shows it. Wrapped lines are joined."""
+    return render(stream.read_raw(max(begin, end - _MOST_BYTES), end), width)
 
 
-def lines_before(stream: OutputStream, raw_end: int) -> list[str]:
-    """Return the last three lines before a raw offset in this incarnation: enough to recognise a prompt of two lines."""
+def lines_before(stream: OutputStream, raw_end: int, width: int = _WIDE) -> list[str]:
+    """Return the last three lines before a raw offset in this incarnation: enough to recognise a prompt of two lines.
+
+    The line editors of shells draw a line for the `width` of their terminal; devices often do not know it.
+    """
     begin = max(stream.incarnation_raw, raw_end - EXAMINED_LINE_BYTES)
-    return rendered(stream, begin, raw_end).split("\n")[-3:]
+    return rendered(stream, begin, raw_end, width).split("\n")[-3:]
 
 
 def prompt_stay_s(prompt: Prompt, line: str, settle_s: float, *, any_host: bool) -> float:

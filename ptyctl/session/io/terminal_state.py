@@ -163,12 +163,15 @@ class TerminalState:
         output = stream.read_raw(max(stream.raw_size - PROMPT_BYTES, stream.incarnation_raw), stream.raw_size)
         row = stream.last_raw_line()
         above = output[: len(output) - len(row)]
-        moves_up = _CURSOR_UP.search(output) is not None
-        line = render_cursor_line(output, self.width()) if moves_up else render_line(without_fill(row))
+        line = render_cursor_line(output, self.width()) if self._is_redrawn(output, row) else render_line(without_fill(row))
         if not line and above.endswith(_NEXT_ROW):
             full = render_cursor_line(above[: -len(_NEXT_ROW)], self.width())
             return full if full and len(full) % self.width() == 0 else line
         return line
+
+    def _is_redrawn(self, output: bytes, row: bytes) -> bool:
+        """Return whether the cursor's line depends on the width: the cursor moves up, or to the begin of a row that wrapped."""
+        return _CURSOR_UP.search(output) is not None or (len(row) > self.width() and b"\r" in row.rstrip(b"\r"))
 
     async def line_reported(self, wait_s: float, awaits: Callable[[], bool]) -> bool:
         """Wait, while `awaits` holds, for the line mark of zsh; return False on a timeout.

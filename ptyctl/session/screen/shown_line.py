@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
+from wcwidth import wcswidth
+
 from ptyctl.core.renderer import render, render_line
 from ptyctl.core.screen import ScreenModel, ScreenSnapshot
 from ptyctl.policy.pending_line import COMMENT
@@ -16,8 +18,9 @@ from ptyctl.session.io.terminal_state import FarEnd, TerminalState
 #: Largest cost (in cells of about 10 ns) of finding the line's first row, and the largest screen for that search.
 MAX_COST = 1 << 19
 MAX_SCREEN_CELLS = 1 << 17
-#: The most rows above the cursor that may belong to the line.
+#: The most rows above the cursor that may belong to the line, and the most of them that may end before the last column.
 _MAX_ROWS = 24
+_MAX_SHORT_ROWS = 4
 #: Characters that end a prompt, with the blanks after them.
 _PROMPT_END = re.compile(r"[#$%>❯➜λ»:)\]]\s*")
 #: How editors and terminals show a control character, which the shell may ignore, and a quoted line end.
@@ -50,7 +53,8 @@ class LineLocation:
         if self._far_end.is_device():
             return True
         learned = self._terminal.learned_prompt or ""
-        shown = rendered(stream, max(entered, stream.raw_size - _SCREEN_BYTES), stream.raw_size).split("\n")
+        begin, width = max(entered, stream.raw_size - _SCREEN_BYTES), self._terminal.width()
+        shown = rendered(stream, begin, stream.raw_size, width).split("\n")
         return not learned.strip() or any(text_after(learned, line) is not None for line in shown)
 
     def begins_row(self) -> bool:
@@ -71,10 +75,11 @@ class LineLocation:
     def _prompt_begins_row(self) -> bool:
         """Compare the row of the first key with the learned prompt, or with the row of the last Enter."""
         stream, typed, learned = self._stream, self._typed, self._terminal.learned_prompt or ""
-        shown = lines_before(stream, typed.raw)[-1]
+        width = self._terminal.width()
+        shown = lines_before(stream, typed.raw, width)[-1]
         if not shown.strip() or shown == learned:
             return shown == learned or stream.raw_size == typed.raw
-        known = learned if learned.strip() else lines_before(stream, max(typed.entered_raw, 0))[-1]
+        known = learned if learned.strip() else lines_before(stream, max(typed.entered_raw, 0), width)[-1]
         # another prompt, for example of another folder, begins like the one before
         return not known.strip() or (shown[0] == known[0] and not shown.endswith(known))
 
@@ -108,7 +113,7 @@ class LineLocation:
         rows, returned = screen.rows[max(top, 0) : screen.cursor[0] + 1], stream.shell_returned_raw
         is_marked = self._far_end.is_at_marked_prompt()
         is_behind = typed.raw > (returned if is_marked else typed.entered_raw)
-        shown = lines_before(stream, typed.raw)[-1] if is_behind else ""
+        shown = lines_before(stream, typed.raw, self._terminal.width())[-1] if is_behind else ""
         if shown.strip() and shown == prompt.learned:
             return [shown]
         if shown.strip() and any(text_after(shown, row) is not None for row in rows):
@@ -134,7 +139,8 @@ def shown_lines(screen: ScreenSnapshot, prompt: str | None, top: int | None = No
 
     The prompt ends at the end of the known prompt; otherwise it may end at each character that ends prompts. Type-ahead may
     precede the prompt, and the known prompt may be that of an earlier line. Text after the cursor may be typed text or a
-    suggestion, so that the text up to the cursor is a reading, too.
+    suggestion, so that the text up to the cursor is a reading, too. A row that ends before the last column may end a line, or
+    blanks may follow.
 
     Args:
         top: the first row that may belong to the line, if known. The line may begin in each row from there on that looks like
@@ -153,6 +159,8 @@ def shown_lines(screen: ScreenSnapshot, prompt: str | None, top: int | None = No
     if _has_scrolled_on_device(screen, prompt, first) if is_device else _has_scrolled(screen, first):
         return []
     firsts = dict.fromkeys([first, *_rows_of_prompt(screen, prompt, row if top is None else top)])
+    if sum(not _is_full(screen, at) for at in range(min(firsts), row)) > _MAX_SHORT_ROWS:
+        return []
     texts = [text for begin in firsts for text in _texts(screen, prompt, begin)]
     texts += [without_right_prompt(text) for text in texts]
     texts += [_LINE_END.sub("\n", text) for text in texts]
@@ -188,26 +196,38 @@ def text_after(prompt: str, line: str) -> str | None:
     return "" if line.rstrip() == prompt.rstrip() else None
 
 
-def shows_only(screen: ScreenSnapshot, prompt: str | None, text: str) -> bool:
-    """Return whether the cursor's row has the known prompt and this text, and the cursor is after it."""
-    row, column = screen.cursor
-    line = f"{prompt or ''}{text}"
-    return bool(prompt) and row < len(screen.rows) and column == len(line) and screen.rows[row] == line.rstrip()
+def first_row_of(screen: ScreenSnapshot, prompt: str | None, text: str) -> int | None:
+    """Return the row from which on the screen shows the known prompt and this text alone up to the cursor; None without one."""
+    line, (row, column) = f"{prompt or ''}{text}", screen.cursor
+    rows, rest = divmod(len(line), screen.cols)
+    first = row - rows
+    if not prompt or column != rest or first < 0 or row >= len(screen.rows) or (rows and not _is_narrow(line)):
+        return None
+    shown = [line[begin : begin + screen.cols].rstrip() for begin in range(0, len(line) + 1, screen.cols)]
+    return first if list(screen.rows[first : row + 1]) == shown else None
+
+
+def _is_narrow(text: str) -> bool:
+    """Return whether each character of a text is certainly drawn in one column."""
+    return text.isascii() and text.isprintable()
 
 
 def _texts(screen: ScreenSnapshot, prompt: str | None, first: int) -> list[str]:
     """Return the readings of the line at the cursor if it begins in a row."""
-    row, column = screen.cursor
-    last = _last_row(screen, row)
-    whole = _joined(screen, first, last)
-    before = _joined(screen, first, row, column)
-    texts = [text for line in (whole, before) for text in _without_prompt(line, prompt)]
+    row = screen.cursor[0]
+    lines = _whole_and_before(screen, first)
+    texts = [text for line in lines for text in _without_prompt(line, prompt)]
     if prompt and prompt.strip():
-        texts += [line[at:].strip() for line in (whole, before) for at in _ends_of(prompt, line)]
+        texts += [line[at:].strip() for line in lines for at in _ends_of(prompt, line)]
         if (start := _first_row(screen, row, None) or 0) > first:  # the row has perhaps another prompt
-            own = (_joined(screen, start, last), _joined(screen, start, row, column))
-            texts += [text for line in own for text in _without_prompt(line, None)]
+            texts += [text for line in _whole_and_before(screen, start) for text in _without_prompt(line, None)]
     return texts
+
+
+def _whole_and_before(screen: ScreenSnapshot, first: int) -> list[str]:
+    """Return the possible texts of the rows from `first` on: of the whole line, and up to the cursor."""
+    row, column = screen.cursor
+    return [*_joined(screen, first, _last_row(screen, row)), *_joined(screen, first, row, column)]
 
 
 def _rows_of_prompt(screen: ScreenSnapshot, prompt: str | None, top: int) -> list[int]:
@@ -223,7 +243,7 @@ def _first_row(screen: ScreenSnapshot, row: int, prompt: str | None) -> int | No
     for at in range(row, max(row - _MAX_ROWS, -1), -1):
         if start and text_after(start, screen.rows[at]) is not None:
             return at
-        if not start and at and len(screen.rows[at - 1]) < screen.cols:
+        if not start and at and not _is_full(screen, at - 1):
             return at
         if not start and at == 0:  # rows of the same line may have scrolled away
             return at if row == 0 else None
@@ -250,20 +270,36 @@ def _row_with_prompt(screen: ScreenSnapshot, prompt: str | None, top: int) -> in
 
 
 def _last_row(screen: ScreenSnapshot, row: int) -> int:
-    while row + 1 < len(screen.rows) and len(screen.rows[row]) >= screen.cols:
+    while row + 1 < len(screen.rows) and _is_full(screen, row):
         row += 1
     return row
 
 
-def _joined(screen: ScreenSnapshot, first: int, last: int, column: int | None = None) -> str:
-    """Return the text of rows: a full row continues in the next one, a shorter one ends a line."""
-    text = ""
-    for at in range(first, last + 1):
+def _is_full(screen: ScreenSnapshot, at: int) -> bool:
+    """Return whether a row has a character in its last column."""
+    return _width(screen.rows[at]) >= screen.cols
+
+
+def _width(row: str) -> int:
+    """Return the number of columns that a row takes."""
+    return len(row) if row.isascii() else wcswidth(row)
+
+
+def _joined(screen: ScreenSnapshot, first: int, last: int, column: int | None = None) -> list[str]:
+    """Return the possible texts of rows. A full row continues in the next one; a shorter one ends a line, or blanks follow."""
+    texts = [""]
+    for at in range(first, last):
         row = screen.rows[at]
-        if at == last:
-            return text + (row if column is None else row[:column].ljust(column))
-        text += row if len(row) >= screen.cols else f"{row}\n"
-    return text
+        ends = [""] if _is_full(screen, at) else ["\n", *_blanks_after(row, screen.cols)]
+        texts = [text + row + end for text in texts for end in ends]
+    row = screen.rows[last]
+    return [text + (row if column is None else row[:column].ljust(column)) for text in texts]
+
+
+def _blanks_after(row: str, cols: int) -> list[str]:
+    """Return what may follow a row up to its last column: blanks, or nothing if its characters may be wide."""
+    blanks = " " * (cols - _width(row))
+    return [blanks] if row.isascii() else ["", blanks]
 
 
 def _ends_of(prompt: str, line: str) -> Iterator[int]:

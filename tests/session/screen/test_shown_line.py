@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ptyctl.core.screen import ScreenSnapshot
-from ptyctl.session.screen.shown_line import may_be_hidden, rows_above, shown_lines, shows_only, text_after
+from ptyctl.session.screen.shown_line import first_row_of, may_be_hidden, rows_above, shown_lines, text_after
 
 
 def screen(*rows: str, column: int | None = None, cols: int = 80) -> ScreenSnapshot:
@@ -43,11 +43,44 @@ def test_line_whose_beginning_may_have_scrolled_away_is_not_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "column", "expected"),
-    [("$ reload", 8, True), ("$ reload", 7, False), ("$  reload", 9, False), ("# reload", 8, False)],
+    ("rows", "text", "column", "expected"),
+    [
+        (("$ reload",), "reload", 8, 0),
+        (("out", "$ reload"), "reload", 8, 1),
+        (("$ reload",), "reload", 7, None),
+        (("$  reload",), "reload", 9, None),
+        (("# reload",), "reload", 8, None),
+        (("$ reload x", "y"), "reload xy", 1, 0),
+        (("$ reload", "x"), "reload  x", 1, 0),
+        (("$ reload", "x"), "reload   x", 1, None),
+        (("$ reload x", ""), "reload x", 0, 0),
+        (("$ reload x", "y", "z"), "reload xy", 1, None),
+        (("$ \u4e16xxxxxx", "y"), "\u4e16xxxxxxy", 0, None),
+    ],
 )
-def test_row_shows_only_what_was_typed(row: str, column: int, expected: bool) -> None:
-    assert shows_only(screen(row, column=column), "$ ", "reload") is expected
+def test_row_from_which_on_only_the_typed_text_is_shown(
+    rows: tuple[str, ...], text: str, column: int, expected: int | None
+) -> None:
+    assert first_row_of(screen(*rows, column=column, cols=10), "$ ", text) == expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (("$ echo xx", "y"), {"echo xx y", "echo xx\ny"}),
+        (("$ echo x", "y"), {"echo x  y", "echo x\ny"}),
+        (("$ echo xxx", "y"), {"echo xxxy"}),
+        (("$ \u4e16\u4e16xx", "\u4e16"), {"\u4e16\u4e16xx\n\u4e16", "\u4e16\u4e16xx\u4e16", "\u4e16\u4e16xx  \u4e16"}),
+        (("$ \u4e16\u4e16\u4e16xx", "y"), {"\u4e16\u4e16\u4e16xxy"}),
+    ],
+)
+def test_row_that_ends_before_the_last_column_ends_a_line_or_has_blanks(rows: tuple[str, ...], expected: set[str]) -> None:
+    assert set(shown_lines(screen(*rows, cols=10), "$ ", top=0)) == expected
+
+
+def test_line_of_too_many_short_rows_is_not_read() -> None:
+    assert shown_lines(screen("$ a", "b", "c", "d", "e", cols=10), "$ ", top=0) != []
+    assert shown_lines(screen("$ a", "b", "c", "d", "e", "f", cols=10), "$ ", top=0) == []
 
 
 @pytest.mark.parametrize(
