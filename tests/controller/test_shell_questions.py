@@ -12,6 +12,7 @@ from fixtures.servers.programs import require_program
 from ptyctl.api.errors import ErrorCode, NextStep
 from ptyctl.api.handle import SessionHandle
 from ptyctl.session.runs import shell_strategies
+from ptyctl.session.runs.run import FULL_SCREEN
 from tests.controller.session_calls import PATIENCE_MS, Open, refused, write
 
 pytestmark = pytest.mark.waits
@@ -81,6 +82,15 @@ async def test_program_that_begins_to_read_later_without_output_is_reported(
     monkeypatch.setattr(shell_strategies, "_UNMARKED_TIMES_S", ())
     monkeypatch.setattr(shell_strategies, "UNMARKED_UNSURE_S", 0.3)
     assert (await bash.exec("read a", timeout_ms=PATIENCE_MS)).done_reason == "question"
+
+
+async def test_full_screen_program_that_waits_for_a_key_is_reported(bash: SessionHandle, strategy: str) -> None:
+    await bash.exec("true")
+    asked = await bash.exec(f"{require_program('less', 'less')} /etc/passwd; (exit 3)", timeout_ms=PATIENCE_MS)
+    assert (asked.done_reason, asked.waiting_for_input, asked.message) == ("question", True, FULL_SCREEN)
+    await write(bash, data="q")
+    reply = await bash.wait(asked.block_id)
+    assert (reply.exit_code, reply.done_reason, reply.message) == (3, strategy, None)
 
 
 async def test_program_that_reads_something_else_asks_nothing(bash: SessionHandle, strategy: str, tmp_path: Path) -> None:

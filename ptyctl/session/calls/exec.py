@@ -16,7 +16,7 @@ from ptyctl.session.clients import lock_owner
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.output_wait import OutputWait, WaitConditions, WaitProgress
 from ptyctl.session.runs.prompt_strategy import unanswered_line
-from ptyctl.session.runs.run import UNTYPED, Run, RunResult
+from ptyctl.session.runs.run import FULL_SCREEN, UNTYPED, Run, RunResult
 from ptyctl.session.runs.run_output import error_lines, run_output
 from ptyctl.session.session import Session
 from ptyctl.session.transcript.stored_blocks import is_discarded
@@ -257,7 +257,7 @@ async def _reply(session: Session, run: Run, request: ExecRequest, reason: DoneR
         omitted_bytes=output.omitted_bytes + stderr_omitted or None,
         pages=run.pages or None,
         mode=None if result is None else mode_at(session),
-        message=_message(run) if result is None else None,
+        message=_message(session, run) if result is None else None,
         failed_line=run.failed_lines[0].line if run.failed_lines else None,
         failed_lines=run.failed_lines or None,
         policy=run.review.warning(),
@@ -268,8 +268,12 @@ async def _reply(session: Session, run: Run, request: ExecRequest, reason: DoneR
     )
 
 
-def _message(run: Run) -> str | None:
-    return UNTYPED if run.untyped else unanswered_line(run)
+def _message(session: Session, run: Run) -> str | None:
+    """Return the remark about a run that has not ended."""
+    if run.untyped:
+        return UNTYPED
+    is_full_screen = run.sent and not run.on_device and session.terminal.shows_alternate_screen()
+    return FULL_SCREEN if is_full_screen else unanswered_line(run)
 
 
 def _running_reason(run: Run) -> str:

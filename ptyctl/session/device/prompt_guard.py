@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
-from ptyctl.core.control_sequences import ALTERNATE_SCREENS, BRACKETED_PASTE, ETX, PASTE_END
+from ptyctl.core.control_sequences import BRACKETED_PASTE, ETX, PASTE_END
 from ptyctl.core.lease import Owner
 from ptyctl.platforms import DeviceProfile
 from ptyctl.session.clients import lock_owner
@@ -374,7 +374,7 @@ class PromptGuard:
         terminal, modes = self._terminal, self._stream.terminal_modes
         return (
             BRACKETED_PASTE in modes
-            and ALTERNATE_SCREENS.isdisjoint(modes)
+            and not terminal.shows_alternate_screen()
             and terminal.line_editor_active()
             and terminal.shell_may_read()
             and bool(terminal.last_line().strip())
@@ -600,9 +600,8 @@ class PromptGuard:
         return is_continuation(line, self._terminal.learned_prompt) or self._text_requested()
 
     def _in_full_screen_program(self) -> bool:
-        """Return whether a program shows the alternate screen. A killed program may have left a shell there."""
-        is_full_screen = not ALTERNATE_SCREENS.isdisjoint(self._stream.terminal_modes)
-        return is_full_screen and self._terminal.foreground_shell() is None
+        """Return whether a program shows the alternate screen, and not the shell that a killed program has left there."""
+        return self._terminal.shows_alternate_screen() and self._terminal.foreground_shell() is None
 
     def _text_requested(self) -> bool:
         """Return whether the device reads a text: its request was shown, and neither the terminator nor a prompt since."""

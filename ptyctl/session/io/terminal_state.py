@@ -328,7 +328,11 @@ class TerminalState:
         canonical, modes = self._channel().canonical, self.stream.terminal_modes
         if canonical is not None:
             return not canonical
-        return BRACKETED_PASTE in modes or not ALTERNATE_SCREENS.isdisjoint(modes)
+        return BRACKETED_PASTE in modes or self.shows_alternate_screen()
+
+    def shows_alternate_screen(self) -> bool:
+        """Return whether the alternate screen is shown, by a full-screen program or after one that was killed."""
+        return not ALTERNATE_SCREENS.isdisjoint(self.stream.terminal_modes)
 
     def line_editor_began(self) -> bool:
         """Return whether a line editor has turned bracketed paste on in the cursor's line: it reads there, at any prompt."""
@@ -368,8 +372,7 @@ class TerminalState:
 
     def _pastes_bracketed(self) -> bool:
         """Return whether bracketed paste is on, outside the alternate screen and a shell's continuation prompt."""
-        modes = self.stream.terminal_modes
-        editing = BRACKETED_PASTE in modes and ALTERNATE_SCREENS.isdisjoint(modes)
+        editing = BRACKETED_PASTE in self.stream.terminal_modes and not self.shows_alternate_screen()
         return editing and not is_continuation(self.last_line(), self.prompt.learned)
 
     async def nothing_more(self) -> bool:

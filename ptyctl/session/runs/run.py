@@ -18,6 +18,8 @@ from ptyctl.session.io.signal import Signal
 UNTYPED = (
     "nothing of the command was typed yet: the run waits for the terminal or its prompt; wait for the run, or read the screen"
 )
+#: Message about a run whose program uses the alternate screen, which is not in the output.
+FULL_SCREEN = "a full-screen program runs: look at the screen, and type the program's keys"
 #: Exit codes of a command that SIGHUP, SIGINT or SIGKILL ended: 128 and the number of the signal.
 _SIGNAL_EXIT_CODES = (129, 130, 137)
 

@@ -9,7 +9,7 @@ from typing import Self
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import DoneReason
-from ptyctl.core.control_sequences import ALTERNATE_SCREENS, BRACKETED_PASTE, ESC
+from ptyctl.core.control_sequences import BRACKETED_PASTE, ESC
 from ptyctl.core.marker import AsciiMarker, Marker, as_paste, is_typable
 from ptyctl.core.marks import OSC_NUMBER, PlacedMark
 from ptyctl.core.renderer import render
@@ -170,15 +170,16 @@ class ShellStrategy(CompletionStrategy):
         prompts = run.profile.is_prompt(line) and (in_program or reads_lines(run.command))
         if prompts and editing:
             return QUESTION_S, False
-        if prompts or reads_line or (run.profile.may_ask(line) and (not editing or self._may_relay())):
+        is_pausing = in_program and terminal.shows_alternate_screen() and terminal.waits_for_input() is True
+        if prompts or reads_line or is_pausing or (run.profile.may_ask(line) and (not editing or self._may_relay())):
             return UNMARKED_UNSURE_S, reads_line
         return None, False
 
     def _may_relay(self) -> bool:
         """Return whether a program may relay the terminal of another one (ssh): it is no shell, and shows no line editor."""
-        modes = self._terminal.stream.terminal_modes
-        is_shell = self._terminal.foreground_is_shell()
-        return is_shell is False and BRACKETED_PASTE not in modes and ALTERNATE_SCREENS.isdisjoint(modes)
+        terminal = self._terminal
+        edits_line = BRACKETED_PASTE in terminal.stream.terminal_modes
+        return terminal.foreground_is_shell() is False and not (edits_line or terminal.shows_alternate_screen())
 
     def _command_reads_line(self, in_program: bool) -> bool:
         """Return whether the kernel reports that a program of the command, or the shell in the command, reads a line."""

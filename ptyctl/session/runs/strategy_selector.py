@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from ptyctl.api.exec import DoneReason
 from ptyctl.api.session import ShellName
-from ptyctl.core.control_sequences import ALTERNATE_SCREENS, BRACKETED_PASTE
+from ptyctl.core.control_sequences import BRACKETED_PASTE
 from ptyctl.core.marker import AsciiMarker, Marker
 from ptyctl.core.shells import Dialect, may_run_shell, shell_change, shell_dialect
 from ptyctl.platforms.device_profile import QUESTION
@@ -404,7 +404,7 @@ class StrategySelector:
         deadline = terminal.now() + FIRST_MARK_WAIT_S
         while not stream.prompts.count and stream.ended is None and terminal.now() < deadline:
             certainty, due = terminal.prompt_certainty(run.profile), deadline
-            if not ALTERNATE_SCREENS.isdisjoint(stream.terminal_modes):
+            if terminal.shows_alternate_screen():
                 due = stream.last_data + UNMARKED_NESTED_S
                 if terminal.now() >= due:
                     raise PromptGuard(terminal, run.profile).refusal("editor")
