@@ -80,5 +80,5 @@ def _report_missing(reply: AuditReply) -> None:
 
 def _cells(row: dict[str, Any]) -> list[str]:
     when = datetime.fromtimestamp(row.get("ts", 0) / 1000, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    details = [f"{name}={value}" for name, value in row.items() if name not in (*_COLUMNS, "prev")]
+    details = [escape_controls(f"{name}={value}") for name, value in row.items() if name not in (*_COLUMNS, "prev")]
     return [when, *(str(row.get(name) or "") for name in _COLUMNS[1:]), " ".join(details)]

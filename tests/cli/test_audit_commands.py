@@ -30,12 +30,14 @@ def audited(*options: str) -> list[dict[str, Any]]:
 def test_audit_lists_what_was_done(ended_daemon: Callable[[], None]) -> None:
     session = open_local()
     ptyctl("exec", session, "--task", "deploy", "--", "echo", "hi")
+    ptyctl("send", session, "--task", "deploy", "--key", "ctrl_c")
     ended_daemon()
-    assert [row["text"] for row in audited("--session", session, "--event", "text")] == ["echo hi"]
+    assert [row["text"] for row in audited("--session", session, "--event", "text")] == ["echo hi", "\x03"]
     table = ptyctl("audit", "--task", "deploy", "--since", "1h").out
     assert table.splitlines()[0].split()[:3] == ["TIME", "EVENT", "PRINCIPAL"]
     assert "via=exec" in table
     assert "echo hi" in table
+    assert r"text=\x03" in table
     connections = [row["via"] for row in audited() if row["event"] == "connect"]
     assert set(connections) == {"rpc"}
 
