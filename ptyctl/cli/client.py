@@ -14,6 +14,7 @@ from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.errors import DaemonError
 from ptyctl.daemon.runtime_dir import RuntimeDir
 
+from .errors import session_named
 from .names import MAX_CALL_MS, SESSION_ID, ListedSession, match_session
 
 T = TypeVar("T")
@@ -35,7 +36,8 @@ def call_session(name: str, work: Callable[[RemoteController, str], Awaitable[T]
     """Run `work` with a connection to the daemon and the id of the session that `name` denotes."""
 
     async def resolved(controller: RemoteController) -> T:
-        return await work(controller, await resolve_session(controller, name))
+        with session_named(name):
+            return await work(controller, await resolve_session(controller, name))
 
     return call_daemon(resolved)
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
@@ -49,30 +52,32 @@ _EXIT_CODES = {
     ErrorCode.IO_ERROR: EXIT_NO_CONNECTION,
 }
 
-#: Next steps as commands. A hint without an entry is shown in its neutral wording.
+#: Next steps as commands, with the name of the session. A hint without an entry is shown in its neutral wording.
 _NEXT_STEPS: dict[str, str] = {
-    NextStep.TAKE_LOCK: "take the lock with: ptyctl lock",
-    NextStep.RETAKE_LOCK: "take the lock again with: ptyctl lock; and read the output since then with: ptyctl tail",
-    NextStep.WAIT_FOR_LOCK: "watch with: ptyctl attach; or wait: ptyctl lock --wait",
-    NextStep.INTERRUPT_OR_WAIT: "watch with: ptyctl attach; or interrupt it: ptyctl send --key ctrl_c",
-    NextStep.ANSWER_OR_INTERRUPT: "answer with: ptyctl send; or interrupt it: ptyctl send --key ctrl_c",
-    NextStep.WAIT_FOR_PROMPT: "watch with: ptyctl attach",
-    NextStep.RUN_WITH_RESPONSES: "run the device's own command with: ptyctl attach --write",
-    NextStep.LEAVE_PAGER: "quit the pager with: ptyctl send q",
-    NextStep.LEAVE_QUESTION: "answer with: ptyctl send; or leave it with: ptyctl send --key ctrl_c",
-    NextStep.LEAVE_TEXT: "end the text with: ptyctl send; or leave it with: ptyctl send --key ctrl_c",
-    NextStep.LEAVE_EDITOR: "leave the program with: ptyctl attach --write",
-    NextStep.CLEAR_LINE: "finish or delete the line with: ptyctl attach --write",
-    NextStep.FIND_PROMPT: "look at it with: ptyctl screen; type with: ptyctl send",
-    NextStep.SEND_ENTER: "send Enter alone with: ptyctl send --key enter",
-    NextStep.RESET_TERMINAL: "close it with: ptyctl close --force; then open a new one",
-    NextStep.READ_OUTPUT: "read it with: ptyctl tail",
-    NextStep.READ_SCREEN: "look at it with: ptyctl screen",
+    NextStep.TAKE_LOCK: "take the lock with: ptyctl lock {session}",
+    NextStep.RETAKE_LOCK: "take the lock again with: ptyctl lock {session}; "
+    "and read the output since then with: ptyctl tail {session}",
+    NextStep.WAIT_FOR_LOCK: "watch with: ptyctl attach {session}; or wait: ptyctl lock {session} --wait",
+    NextStep.INTERRUPT_OR_WAIT: "watch with: ptyctl attach {session}; or interrupt it: ptyctl send {session} --key ctrl_c",
+    NextStep.ANSWER_OR_INTERRUPT: "answer with: ptyctl send {session} TEXT; "
+    "or interrupt it: ptyctl send {session} --key ctrl_c",
+    NextStep.WAIT_FOR_PROMPT: "watch with: ptyctl attach {session}",
+    NextStep.RUN_WITH_RESPONSES: "run the device's own command with: ptyctl attach {session} --write",
+    NextStep.LEAVE_PAGER: "quit the pager with: ptyctl send {session} q",
+    NextStep.LEAVE_QUESTION: "answer with: ptyctl send {session} TEXT; or leave it with: ptyctl send {session} --key ctrl_c",
+    NextStep.LEAVE_TEXT: "end the text with: ptyctl send {session} TEXT; or leave it with: ptyctl send {session} --key ctrl_c",
+    NextStep.LEAVE_EDITOR: "leave the program with: ptyctl attach {session} --write",
+    NextStep.CLEAR_LINE: "finish or delete the line with: ptyctl attach {session} --write",
+    NextStep.FIND_PROMPT: "look at it with: ptyctl screen {session}; type with: ptyctl send {session} TEXT",
+    NextStep.SEND_ENTER: "send Enter alone with: ptyctl send {session} --key enter",
+    NextStep.RESET_TERMINAL: "close it with: ptyctl close {session} --force; then open a new one",
+    NextStep.READ_OUTPUT: "read it with: ptyctl tail {session}",
+    NextStep.READ_SCREEN: "look at it with: ptyctl screen {session}",
     NextStep.READ_STATE: "see its state with: ptyctl sessions",
     NextStep.LIST_SESSIONS: "list the sessions with: ptyctl sessions --all",
-    NextStep.LIST_BLOCKS: "list the blocks with: ptyctl blocks",
+    NextStep.LIST_BLOCKS: "list the blocks with: ptyctl blocks {session}",
     NextStep.LIST_DEVICES: "list the devices with: ptyctl devices",
-    NextStep.OPEN_SESSION: "open a new session with: ptyctl open; read this one with: ptyctl log",
+    NextStep.OPEN_SESSION: "open a new session with: ptyctl open; read this one with: ptyctl log {session}",
     NextStep.CLOSE_SESSIONS: "list them with: ptyctl sessions; then: ptyctl close",
 }
 
@@ -125,7 +130,23 @@ def format_error(error: PtyctlError | DaemonError) -> str:
 
 def format_message(message: str, hint: str | None) -> str:
     """Return `message` and, after a semicolon, the next step as a command."""
-    return f"{message}; {_NEXT_STEPS.get(hint, hint)}" if hint else message
+    return f"{message}; {_hint_for(hint, 'SESSION')}" if hint else message
+
+
+@contextmanager
+def session_named(name: str) -> Iterator[None]:
+    """Name the session, as the user did, in the commands of the next steps of errors."""
+    try:
+        yield
+    except PtyctlError as error:
+        if error.hint in _NEXT_STEPS:
+            error.hint = _hint_for(error.hint, shlex.quote(name))
+        raise
+
+
+def _hint_for(hint: str, session: str) -> str:
+    """Return a next step as a command."""
+    return _NEXT_STEPS[hint].format(session=session) if hint in _NEXT_STEPS else hint
 
 
 def print_message(text: str) -> None:

@@ -26,6 +26,7 @@ from .errors import (
     SESSION_ERRORS,
     print_message,
     report_error,
+    session_named,
 )
 from .names import MAX_CALL_MS, SESSION_ID, ListedSession, match_session, name_holder, resolve_task
 from .output import format_size, print_json, print_text, progress, replace_controls
@@ -117,7 +118,7 @@ def close_session(name: str, *, force: bool, task: str | None, as_json: bool) ->
 @contextmanager
 def _session(name: str) -> Iterator[tuple[BlockingClient, str]]:
     """Connect to the daemon, and resolve the name of a session to its id."""
-    with BlockingClient(RuntimeDir()) as client:
+    with BlockingClient(RuntimeDir()) as client, session_named(name):
         if SESSION_ID.fullmatch(name):
             yield client, name
             return

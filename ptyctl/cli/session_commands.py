@@ -16,7 +16,7 @@ from ptyctl.api.handle import until_open
 from ptyctl.api.operator import GcRequest
 
 from .client import call_daemon, session_action, without_none
-from .errors import print_message
+from .errors import print_message, session_named
 from .frequent_commands import close_session
 from .names import resolve_task
 from .options import AsJson, SessionName, Task
@@ -88,7 +88,8 @@ def attach(
     from .attach import client
 
     options = client.AttachOptions(name, task, ttl, write or wait or force is not None, wait, force, status)
-    print_message(asyncio.run(client.attach(options)))
+    with session_named(name):
+        print_message(asyncio.run(client.attach(options)))
 
 
 def close(

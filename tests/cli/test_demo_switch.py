@@ -46,7 +46,7 @@ def test_printed_inventory_opens_simulated_switch(printed: str, devices: Path) -
     opened = ptyctl("open", "device", "switch-001")
     assert opened.code == 0, opened.err
     refused = ptyctl("exec", "switch-001", "--", "show clock")
-    assert (refused.code, "ptyctl lock" in refused.err) == (104, True)
+    assert (refused.code, "ptyctl lock switch-001" in refused.err) == (104, True)
     again = ptyctl("open", "device", "switch-001", "--lock")
     assert again.out == opened.out
     assert ptyctl("exec", "switch-001", "--", "show clock").code == 0
