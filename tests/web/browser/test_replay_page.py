@@ -133,6 +133,16 @@ async def test_replay_is_controlled_by_buttons_and_keys(desk: Desk) -> None:
     await slider.fill("1")
     await expect(page).to_have_url(f"{desk.url}/s/{session}/at/1")
 
+    # A place that is chosen before the size of the recording is known remains.
+    clicked.clear()
+    await page.route("**/api/call/pty_read_raw", hold)
+    await page.goto(f"{desk.url}/s/{session}/at/{blocks[1]['raw_end']}")
+    await slider.fill("1")
+    await expect(page).to_have_url(f"{desk.url}/s/{session}/at/1")
+    async with page.expect_response("**/api/call/blocks_since"):
+        clicked.set()
+    await expect(slider).to_have_value("1")
+
     # Time: each event 10 s after the one before.
     begin = blocks[0]["raw_begin"]
     events = [{"ts": 10_000 * number, "offset": begin + number, "data_b64": "eA=="} for number in range(1, 9)]

@@ -219,7 +219,7 @@ export function mount(root, params) {
     try {
       size = (await call("pty_read_raw", { session_id: session, max_bytes: 1 })).raw_size;
       if (closed) return;
-      await seek(place);
+      if (!seeking) await seek(place); // unless the user has gone to another place meanwhile
       blocks = (await call("blocks_since", { session_id: session, last: MAX_BLOCKS })).items;
     } catch (failed) {
       error = failed;
