@@ -194,14 +194,17 @@ class BlockingClient:
         return reply
 
     def send(self, method: str, params: dict[str, Any], *, progress: bool = False) -> int:
-        """Send a request without waiting for its reply, and return its id."""
-        self._last_id += 1
-        message = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
+        """Send a request without waiting for its reply, and return its id. A handler of SIGINT may do so at any time."""
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
         try:
+            self._last_id += 1
+            message = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
             self._link.sendall(json_lines.encode({**message, **({"progress": True} if progress else {})}))
+            return self._last_id
         except ConnectionError:
             raise DaemonConnectionLost from None
-        return self._last_id
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def _receive(self) -> dict[str, Any]:
         try:

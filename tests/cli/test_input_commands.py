@@ -77,8 +77,8 @@ def test_exec_ctrl_c_interrupts_command(shell: str) -> None:
     while viewer.stdout.readline() != "begun\n":
         pass
     caller.send_signal(signal.SIGINT)
-    out, _ = caller.communicate()
-    assert (caller.returncode, out) == (130, "begun\n^C\n")
+    out, err = caller.communicate()
+    assert (caller.returncode, out, err) == (130, "begun\n^C\n", "")
     viewer.kill()
     viewer.communicate()
     assert ptyctl("exec", shell, "--", "echo", "free").out == "free\n"
