@@ -10,7 +10,7 @@ from ptyctl.policy.pending_line import PendingLine
 from ptyctl.session.io.input_echo import InputEcho
 from ptyctl.session.io.terminal_state import FarEnd, TerminalState
 from ptyctl.session.screen.screen import Screen
-from ptyctl.session.screen.shown_line import LineLocation, first_row_of, may_be_hidden, shown_lines, text_after
+from ptyctl.session.screen.shown_line import LineLocation, first_row_of, lines_from, may_be_hidden, shown_lines, text_after
 
 from .input_places import InputPlaces
 from .judgement import Place
@@ -105,11 +105,17 @@ class LineReader:
         return list(dict.fromkeys(line for lines in shown for line in lines))
 
     def _lines_for_program(self, screen: ScreenSnapshot, top: int) -> list[str]:
-        """Return the readings of a line that a program gets. On another machine that is a guess: what was typed counts too."""
+        """Return the readings of a line that a program gets.
+
+        On another machine that is a guess: a shell may show a prompt that is not known. So the rows since the first key are
+        read too, outside the alternate screen, and what was typed counts.
+        """
         readings = self._readings_of(screen, [self._terminal.learned_prompt], top)
         readings = readings or [row.strip() for row in screen.rows[screen.cursor[0] :][:1]]
-        typed = self._line.typed_text if self._terminal.shell_in_foreground() is None else None
-        return readings if typed is None or typed.strip() in readings else [*readings, typed.strip()]
+        if self._terminal.shell_in_foreground() is None:
+            readings += [] if screen.alt_screen else lines_from(screen, *self._location.first_key_place(screen))
+            readings += [] if self._line.typed_text is None else [self._line.typed_text.strip()]
+        return list(dict.fromkeys(readings))
 
     def _is_readable(self, key: bytes) -> bool:
         """Return whether the screen can show the line. The kernel's editor does not show it again after a new prompt."""

@@ -20,6 +20,7 @@ from ptyctl.api import ExecRequest
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.controller.settings import Settings
+from ptyctl.core.control_sequences import PASTE_BEGIN, PASTE_END
 from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.simulator import Quirks
 from tests.controller.conversation import Pty
@@ -491,6 +492,51 @@ async def test_line_that_wraps_over_ssh_is_judged_whole(
             expected = {ErrorCode.APPROVAL_PENDING} if is_certain else {ErrorCode.APPROVAL_PENDING, ErrorCode.POLICY_DENIED}
             assert caught.value.code in expected, caught.value
             assert (await shell.exec("echo *", timeout_ms=PATIENCE_MS)).stdout.split() == ["policy.toml", "state"]
+
+
+#: Shells, and how they set the prompt.
+PROMPTS = {
+    "bash": (BASH, "PS1='$ '"),
+    "zsh": (("zsh", "-f"), "PS1='$ '"),
+    "fish": (("fish", "--no-config"), "function fish_prompt; printf '$ '; end"),
+}
+#: Lines of several rows in a terminal of 120 columns, with keys after which the cursor may be in another row than the last one.
+WRAPPED_LINES = {
+    "wraps at a blank": f"echo {'x' * 112} > ./held\x01",
+    "begins behind its end": f" > ./held\x01echo {'x' * 112}",
+    "several lines": f"{PASTE_BEGIN.decode()}echo 'x\ny' > ./held{PASTE_END.decode()}" + "\x1b[D" * 13,
+}
+
+
+@pytest.mark.parametrize("shell", PROMPTS)
+async def test_line_is_judged_to_its_end_below_the_cursor(tmp_path: Path, shell: str) -> None:
+    program, prompts = PROMPTS[shell]
+    policy = PROGRAM_POLICY.format("allow").replace('extends = ["off"]', 'extends = ["off"]\nunreadable = "ask"')
+    fields = {"protocol": "local", "command": (require_program(program[0], shell), *program[1:]), "cwd": str(tmp_path)}
+    async with controller_of(tmp_path, policy) as controller, await SessionHandle.open(controller, **fields) as session:
+        for command in (prompts, "true"):  # the prompt is learned
+            await session.exec(command, timeout_ms=PATIENCE_MS)
+        for name, line in WRAPPED_LINES.items():
+            with pytest.raises(PtyctlError) as caught:
+                await write(session, data=f"{line}\n")
+            assert caught.value.code in (ErrorCode.APPROVAL_PENDING, ErrorCode.POLICY_DENIED), name
+            await session.exec("true", timeout_ms=PATIENCE_MS)
+            assert not (tmp_path / "held").exists(), name
+
+
+async def test_line_over_ssh_at_a_prompt_of_another_host_is_judged_whole(tmp_path: Path, sshd: OpenSshServer) -> None:
+    policy = PROGRAM_POLICY.format("allow").replace('extends = ["off"]', 'extends = ["off"]\nunreadable = "ask"')
+    fields = target(sshd, shell_integration="off")
+    async with controller_of(tmp_path, policy) as controller, await SessionHandle.open(controller, **fields) as shell:
+        for command in (f"cd {tmp_path}", "PS1='u@host:~$ '", "true"):  # the prompt is learned
+            await shell.exec(command, timeout_ms=PATIENCE_MS)
+        await write(shell, data="PS1='u@other:~$ '\n")
+        assert (await shell.screen(until_regex=r"(?m)^u@other:~\$ *$", timeout_ms=PATIENCE_MS)).matched
+        await write(shell, data="ech\x1b[Co begun > /dev/null\n")
+        with pytest.raises(PtyctlError) as caught:
+            await write(shell, data=f"ech\x1b[Co {'x' * 102} > ./held\n")  # the blank is in the last of 120 columns
+        assert caught.value.code in (ErrorCode.APPROVAL_PENDING, ErrorCode.POLICY_DENIED)
+        assert not (tmp_path / "held").exists()
 
 
 #: Keys that end a program which asks for a password, or more text than it takes: a shell gets the rest.

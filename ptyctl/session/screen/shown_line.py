@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, product
 
 from wcwidth import wcswidth
 
@@ -18,14 +18,18 @@ from ptyctl.session.io.terminal_state import FarEnd, TerminalState
 #: Largest cost (in cells of about 10 ns) of finding the line's first row, and the largest screen for that search.
 MAX_COST = 1 << 19
 MAX_SCREEN_CELLS = 1 << 17
-#: The most rows above the cursor that may belong to the line, and the most of them that may end before the last column.
+#: The most rows above the cursor that may belong to the line.
 _MAX_ROWS = 24
-_MAX_SHORT_ROWS = 4
+#: The most rows that may end before their last column, and the most of them that are read in all combinations.
+_MAX_SHORT_ROWS = 12
+_MAX_COMBINED_ROWS = 3
 #: Characters that end a prompt, with the blanks after them.
 _PROMPT_END = re.compile(r"[#$%>❯➜λ»:)\]]\s*")
 #: How editors and terminals show a control character, which the shell may ignore, and a quoted line end.
 _CONTROL = re.compile(r"\^[@-_]")
 _LINE_END = re.compile(r"\^[JM]")
+#: Blanks with which fish indents the rows of a command of several lines: they are not in its text.
+_INDENTATION = re.compile(r"(?<=\n) +")
 #: Text that bash shows instead of its prompt while a numeric argument is typed.
 _COUNT = re.compile(r"^\(arg: -?\d+\) ", re.MULTILINE)
 #: The most output since the prompt that is searched for the first row of the line, in bytes.
@@ -100,6 +104,14 @@ class LineLocation:
             return top if top >= 0 else None
         return top + 1  # the first row shows the line before
 
+    def first_key_place(self, screen: ScreenSnapshot) -> tuple[int, int]:
+        """Return row and column of the cursor when the first key of the line was typed; the cursor's row if it is not known."""
+        stream, raw, width = self._stream, self._typed.raw, self._terminal.width()
+        if raw < stream.incarnation_raw or stream.raw_size - raw > _LINE_BYTES:
+            return screen.cursor[0], 0
+        above = rows_above(screen, stream.read_raw(raw, stream.raw_size)) or 0
+        return max(screen.cursor[0] - above, 0), len(lines_before(stream, raw, width)[-1]) % width
+
     def prompts(self, screen: ScreenSnapshot, top: int) -> list[str | None]:
         """Return the possible prompts of the line at the cursor, which begins at the row `top` or below it.
 
@@ -138,9 +150,9 @@ def shown_lines(screen: ScreenSnapshot, prompt: str | None, top: int | None = No
     """Return the readings of the line at the cursor; empty if it cannot be read.
 
     The prompt ends at the end of the known prompt; otherwise it may end at each character that ends prompts. Type-ahead may
-    precede the prompt, and the known prompt may be that of an earlier line. Text after the cursor may be typed text or a
-    suggestion, so that the text up to the cursor is a reading, too. A row that ends before the last column may end a line, or
-    blanks may follow.
+    precede the prompt, and the known prompt may be that of an earlier line. Text after the cursor, also in the rows below, may
+    belong to the line or be a suggestion, so that the text up to the cursor is a reading, too. A row that ends before the last
+    column may end a line, or blanks may follow.
 
     Args:
         top: the first row that may belong to the line, if known. The line may begin in each row from there on that looks like
@@ -159,11 +171,27 @@ def shown_lines(screen: ScreenSnapshot, prompt: str | None, top: int | None = No
     if _has_scrolled_on_device(screen, prompt, first) if is_device else _has_scrolled(screen, first):
         return []
     firsts = dict.fromkeys([first, *_rows_of_prompt(screen, prompt, row if top is None else top)])
-    if sum(not _is_full(screen, at) for at in range(min(firsts), row)) > _MAX_SHORT_ROWS:
+    if not _has_few_short_rows(screen, min(firsts)):
         return []
-    texts = [text for begin in firsts for text in _texts(screen, prompt, begin)]
-    texts += [without_right_prompt(text) for text in texts]
-    texts += [_LINE_END.sub("\n", text) for text in texts]
+    return _as_submitted([text for begin in firsts for text in _texts(screen, prompt, begin)])
+
+
+def lines_from(screen: ScreenSnapshot, first: int, column: int) -> list[str]:
+    """Return the readings of the line at the cursor that begins in a row, in this column or behind a prompt that is not known.
+
+    Empty if the line may have too many rows.
+    """
+    if first > screen.cursor[0] or screen.cursor[0] >= len(screen.rows) or not _has_few_short_rows(screen, first):
+        return []
+    lines = _whole_and_before(screen, first, screen.rows[first][:column])
+    texts = [text for line in lines for text in (line[column:].strip(), *_without_prompt(line, None))]
+    return _as_submitted(texts)
+
+
+def _as_submitted(texts: list[str]) -> list[str]:
+    """Return texts of the screen as the shell may get them: without what editors show or remove."""
+    texts = [*texts, *(_LINE_END.sub("\n", text) for text in texts)]
+    texts += [_INDENTATION.sub("", text) for text in texts]
     texts += [_COUNT.sub("", text) for text in texts]
     texts += [COMMENT.sub("", text) for text in texts]
     return list(dict.fromkeys([*texts, *(_CONTROL.sub("", text) for text in texts)]))
@@ -215,19 +243,31 @@ def _is_narrow(text: str) -> bool:
 def _texts(screen: ScreenSnapshot, prompt: str | None, first: int) -> list[str]:
     """Return the readings of the line at the cursor if it begins in a row."""
     row = screen.cursor[0]
-    lines = _whole_and_before(screen, first)
+    lines = _whole_and_before(screen, first, prompt)
     texts = [text for line in lines for text in _without_prompt(line, prompt)]
     if prompt and prompt.strip():
         texts += [line[at:].strip() for line in lines for at in _ends_of(prompt, line)]
         if (start := _first_row(screen, row, None) or 0) > first:  # the row has perhaps another prompt
-            texts += [text for line in _whole_and_before(screen, start) for text in _without_prompt(line, None)]
+            texts += [text for line in _whole_and_before(screen, start, None) for text in _without_prompt(line, None)]
     return texts
 
 
-def _whole_and_before(screen: ScreenSnapshot, first: int) -> list[str]:
-    """Return the possible texts of the rows from `first` on: of the whole line, and up to the cursor."""
+def _whole_and_before(screen: ScreenSnapshot, first: int, prompt: str | None) -> list[str]:
+    """Return the possible texts of the rows from `first` on: of the whole line, up to the cursor, and with all rows below."""
     row, column = screen.cursor
-    return [*_joined(screen, first, _last_row(screen, row)), *_joined(screen, first, row, column)]
+    rows = screen.rows[first : _last_shown_row(screen) + 1]
+    ends = dict.fromkeys((_last_row(screen, row) + 1 - first, len(rows)))
+    before = [*rows[: row - first], rows[row - first][:column].ljust(column)]
+    parts = [*(rows[:end] for end in ends), before]
+    parts += [[_without_right_prompt(part[0], prompt), *part[1:]] for part in parts]
+    return list(dict.fromkeys(text for part in parts for text in _joined(part, screen.cols)))
+
+
+def _without_right_prompt(row: str, prompt: str | None) -> str:
+    """Return the first row of a line without a possible right prompt: the line does not continue behind that."""
+    text = (text_after(prompt, row) if prompt else None) or row
+    begin = len(row) - len(text.lstrip())
+    return row[:begin] + without_right_prompt(row[begin:])
 
 
 def _rows_of_prompt(screen: ScreenSnapshot, prompt: str | None, top: int) -> list[int]:
@@ -275,6 +315,16 @@ def _last_row(screen: ScreenSnapshot, row: int) -> int:
     return row
 
 
+def _has_few_short_rows(screen: ScreenSnapshot, first: int) -> bool:
+    return sum(not _is_full(screen, at) for at in range(first, _last_shown_row(screen))) <= _MAX_SHORT_ROWS
+
+
+def _last_shown_row(screen: ScreenSnapshot) -> int:
+    """Return the last row that is not empty, at or below the cursor: the cursor may be anywhere in the line."""
+    row = screen.cursor[0]
+    return max((at for at in range(row, len(screen.rows)) if screen.rows[at]), default=row)
+
+
 def _is_full(screen: ScreenSnapshot, at: int) -> bool:
     """Return whether a row has a character in its last column."""
     return _width(screen.rows[at]) >= screen.cols
@@ -285,15 +335,26 @@ def _width(row: str) -> int:
     return len(row) if row.isascii() else wcswidth(row)
 
 
-def _joined(screen: ScreenSnapshot, first: int, last: int, column: int | None = None) -> list[str]:
-    """Return the possible texts of rows. A full row continues in the next one; a shorter one ends a line, or blanks follow."""
-    texts = [""]
-    for at in range(first, last):
-        row = screen.rows[at]
-        ends = [""] if _is_full(screen, at) else ["\n", *_blanks_after(row, screen.cols)]
-        texts = [text + row + end for text in texts for end in ends]
-    row = screen.rows[last]
-    return [text + (row if column is None else row[:column].ljust(column)) for text in texts]
+def _joined(rows: Sequence[str], cols: int) -> Iterator[str]:
+    """Yield the possible texts of rows. A full row continues in the next one; a shorter one ends a line, or blanks follow."""
+    short = [at for at, row in enumerate(rows[:-1]) if _width(row) < cols]
+    for ends in _combinations([["\n", *_blanks_after(rows[at], cols)] for at in short]):
+        behind = dict(zip(short, ends, strict=True))
+        yield "".join(row + behind.get(at, "") for at, row in enumerate(rows))
+
+
+def _combinations(ends: Sequence[Sequence[str]]) -> Iterable[Sequence[str]]:
+    """Return the possible combinations of what ends each row. The first possibility of each is a line end, the last one blanks.
+
+    Of many rows, at most one differs from the others: a command of many rows is found if all rows behind its first one wrap.
+    """
+    if len(ends) <= _MAX_COMBINED_ROWS:
+        return product(*ends)
+    line_ends, blanks = tuple(each[0] for each in ends), tuple(each[-1] for each in ends)
+    different = [
+        (*same[:at], end, *same[at + 1 :]) for same in (line_ends, blanks) for at in range(len(ends)) for end in ends[at]
+    ]
+    return dict.fromkeys([line_ends, blanks, *different])
 
 
 def _blanks_after(row: str, cols: int) -> list[str]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ptyctl.core.screen import ScreenSnapshot
-from ptyctl.session.screen.shown_line import first_row_of, may_be_hidden, rows_above, shown_lines, text_after
+from ptyctl.session.screen.shown_line import first_row_of, lines_from, may_be_hidden, rows_above, shown_lines, text_after
 
 
-def screen(*rows: str, column: int | None = None, cols: int = 80) -> ScreenSnapshot:
-    """A screen whose cursor is in the last row."""
-    cursor = len(rows) - 1, len(rows[-1]) if column is None else column
+def screen(*rows: str, column: int | None = None, cols: int = 80, row: int | None = None) -> ScreenSnapshot:
+    """A screen whose cursor is in the last row by default."""
+    row = len(rows) - 1 if row is None else row
+    cursor = row, len(rows[row]) if column is None else column
     return ScreenSnapshot(tuple(row.rstrip() for row in rows), cursor, True, "", False, cols, 24)
 
 
@@ -78,9 +79,70 @@ def test_row_that_ends_before_the_last_column_ends_a_line_or_has_blanks(rows: tu
     assert set(shown_lines(screen(*rows, cols=10), "$ ", top=0)) == expected
 
 
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (("$ echo xx", "> y"), {"echo xx > y", "echo xx\n> y"}),
+        (("$ echo xxx", "> y"), {"echo xxx> y"}),
+        (("$ echo x", "reload", ""), {"echo x\nreload"}),
+        (("$ echo x", "", "reload"), {"echo x\n\nreload"}),
+    ],
+)
+def test_line_is_read_to_its_end_below_the_cursor(rows: tuple[str, ...], expected: set[str]) -> None:
+    assert expected <= set(shown_lines(screen(*rows, column=2, cols=10, row=0), "$ ", top=0))
+
+
+def test_line_of_many_rows_is_read_with_one_row_that_differs() -> None:
+    rows = ("$ a", *"bcde")
+    readings = shown_lines(screen(*rows, cols=4), "$ ", top=0)
+    assert {"a\nb\nc\nd\ne", "a\nb   c\nd\ne", "a b\nc   d   e", "a b   c   d   e"} <= set(readings)
+
+
 def test_line_of_too_many_short_rows_is_not_read() -> None:
-    assert shown_lines(screen("$ a", "b", "c", "d", "e", cols=10), "$ ", top=0) != []
-    assert shown_lines(screen("$ a", "b", "c", "d", "e", "f", cols=10), "$ ", top=0) == []
+    rows = ("$ a", *"bcdefghijklm")
+    assert shown_lines(screen(*rows, cols=4), "$ ", top=0) != []
+    assert shown_lines(screen(*rows, "n", cols=4), "$ ", top=0) == []
+    assert shown_lines(screen(*rows, "n", cols=4, row=0), "$ ", top=0) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (("$ : x   RP", "reload"), ": x\nreload"),
+        (("$ : x   R", "reload"), ": x\nreload"),
+        (("$ re\\   RP", "load"), "re\\\nload"),
+        (("$ rel  RP",), "rel  RP"),
+        (("$ rel   RP",), "rel"),
+        (("$  rel   RP",), "rel"),
+    ],
+)
+def test_line_does_not_continue_behind_a_right_prompt(rows: tuple[str, ...], expected: str) -> None:
+    assert expected in shown_lines(screen(*rows, cols=10), "$ ", top=0)
+
+
+def test_line_is_read_without_the_indentation_of_its_rows() -> None:
+    assert "rel\\\noad" in shown_lines(screen("$ rel\\", "  oad"), "$ ", top=0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "column", "expected"),
+    [
+        (("out", "a@b $ echo x", "> y"), 6, "echo x > y"),
+        (("out", "a@b . echo x", "> y"), 6, "echo x > y"),
+        (("out", "a@b . rel oad", "~ $ reload"), 6, "reload"),
+        (("out", "pppp $ rel", "oad"), 0, "rel  oad"),
+    ],
+    ids=["after a prompt", "after text that is no prompt", "typed ahead", "after the end of a prompt"],
+)
+def test_line_is_read_from_where_its_first_key_was_typed(rows: tuple[str, ...], column: int, expected: str) -> None:
+    shown = screen(*rows, cols=13 if column else 12)
+    assert expected in lines_from(shown, 1, column)
+    assert not any("out" in line for line in lines_from(shown, 1, column))
+
+
+def test_line_that_begins_below_the_cursor_or_has_many_rows_is_not_read() -> None:
+    assert lines_from(screen("a", "b", row=0), 1, 0) == []
+    assert lines_from(screen(*"abcdefghijklmn", cols=4), 0, 0) == []
 
 
 @pytest.mark.parametrize(
