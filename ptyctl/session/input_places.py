@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ptyctl.core.control_sequences import ALTERNATE_SCREENS
 from ptyctl.core.shells import may_run_shell, shell_dialect
 from ptyctl.policy.rules import SHELL_PLATFORM
 from ptyctl.session.device.exchange import lines_before, text_behind_prompt
@@ -26,6 +27,8 @@ class InputPlaces:
         self._far_end = far_end
         #: Mode and text of the prompt that was shown at this raw size of the output.
         self._shown_at: tuple[int, tuple[str | None, str]] = (-1, (None, ""))
+        #: Whether the line whose first key was typed at this raw size was begun at the learned prompt.
+        self._begun_at: tuple[int, str | None, bool] = (-1, None, False)
 
     def now(self) -> tuple[Place, ...]:
         """Return where input goes now."""
@@ -92,4 +95,17 @@ class InputPlaces:
 
     def _shows_prompt(self) -> bool:
         line = self._terminal.last_line()
-        return self._terminal.begins_with_prompt(line) or self._far_end.profile().is_prompt(line)
+        shows_it = self._terminal.begins_with_prompt(line) or self._far_end.profile().is_prompt(line)
+        return shows_it or self._line_was_begun_at_prompt()
+
+    def _line_was_begun_at_prompt(self) -> bool:
+        """Return whether the pending line was begun at the learned prompt, which its last row may not show."""
+        stream, typed, learned = self._stream, self._terminal.unfinished_line, self._terminal.learned_prompt
+        if typed.raw < stream.incarnation_raw or not (learned or "").strip():
+            return False
+        if self._begun_at[:2] != (typed.raw, learned):
+            # text that was typed ahead, before the line end was echoed, may be for the program that the line starts
+            is_answered = typed.entered_raw < 0 or b"\n" in stream.read_raw(typed.entered_raw, typed.raw)
+            shown = lines_before(stream, typed.raw, self._terminal.width())[-1]
+            self._begun_at = typed.raw, learned, is_answered and shown == learned
+        return self._begun_at[2] and ALTERNATE_SCREENS.isdisjoint(stream.terminal_modes)

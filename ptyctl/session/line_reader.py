@@ -92,12 +92,22 @@ class LineReader:
         if not self._is_shown(screen, readings):
             return []
         filled, typed = self._unfinished.filled, self._line.typed
-        self._is_displaced = not self._far_end.is_device() and typed is None and not self._location.begins_row()
+        self._is_displaced = typed is None and self._may_be_displaced(readings)
         if filled is not None:
             return self._readings_with(filled, readings, screen)
         if typed is not None and first_row_of(screen, self._terminal.learned_prompt, typed) is not None:
             self._line.confirm()
         return readings
+
+    def _may_be_displaced(self, readings: Sequence[str]) -> bool:
+        """Return whether the shell may have drawn a line that other keys have changed in wrong columns.
+
+        A shell of another machine may have another encoding, in which a character has other columns.
+        """
+        if self._far_end.is_device():
+            return False
+        is_remote = self._terminal.shell_in_foreground() is None
+        return not self._location.begins_row() or (is_remote and not all(map(str.isascii, readings)))
 
     def _readings_of(self, screen: ScreenSnapshot, prompts: Sequence[str | None], top: int) -> list[str]:
         is_device = self._far_end.is_device()

@@ -539,6 +539,32 @@ async def test_line_over_ssh_at_a_prompt_of_another_host_is_judged_whole(tmp_pat
         assert not (tmp_path / "held").exists()
 
 
+#: Lines that begin at the learned prompt, and whose last rows do not show it: several rows with the cursor in the last one, and
+#: a combining character that bash counts as columns in the encoding of the server, so that it draws wrong rows.
+LINES_WITHOUT_PROMPT = {
+    "several rows": f"{PASTE_BEGIN.decode()}echo 'x\ny' > ./held{PASTE_END.decode()}\x01",
+    "wrong rows": f"echo {'x' * 104}e\u0301 > ./held\x01\x05\x1b[D\x1b[D",
+}
+
+
+@pytest.mark.parametrize("shell", ["bash", "fish"])
+async def test_line_over_ssh_that_was_begun_at_the_prompt_is_not_taken_for_input_of_a_program(
+    tmp_path: Path, sshd: OpenSshServer, shell: str
+) -> None:
+    policy = PROGRAM_POLICY.format("allow").replace('extends = ["off"]', 'extends = ["off"]\nunreadable = "ask"')
+    program, prompt = PROMPTS[shell]
+    fields = target(sshd, shell_integration="off", command=(require_program(program[0], shell), *program[1:]))
+    async with controller_of(tmp_path, policy) as controller, await SessionHandle.open(controller, **fields) as session:
+        for command in (f"cd {tmp_path}", prompt, "true"):  # the prompt is learned
+            await session.exec(command, timeout_ms=PATIENCE_MS)
+        for name, line in LINES_WITHOUT_PROMPT.items():
+            with pytest.raises(PtyctlError) as caught:
+                await write(session, data=f"{line}\n")
+            assert caught.value.code in (ErrorCode.APPROVAL_PENDING, ErrorCode.POLICY_DENIED), name
+            await session.exec("true", timeout_ms=PATIENCE_MS)  # the line was deleted
+            assert not (tmp_path / "held").exists(), name
+
+
 #: Keys that end a program which asks for a password, or more text than it takes: a shell gets the rest.
 LEAVING = ["\x03", "\x1c", "\x04", "\x03" + " " * 60_000, "\n", "x" * 4090 + "; "]
 

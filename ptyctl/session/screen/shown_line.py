@@ -109,8 +109,9 @@ class LineLocation:
         stream, raw, width = self._stream, self._typed.raw, self._terminal.width()
         if raw < stream.incarnation_raw or stream.raw_size - raw > _LINE_BYTES:
             return screen.cursor[0], 0
-        above = rows_above(screen, stream.read_raw(raw, stream.raw_size)) or 0
-        return max(screen.cursor[0] - above, 0), len(lines_before(stream, raw, width)[-1]) % width
+        column = len(lines_before(stream, raw, width)[-1]) % width
+        above = rows_above(screen, b"\x1b[%dG" % (column + 1) + stream.read_raw(raw, stream.raw_size)) or 0
+        return max(screen.cursor[0] - above, 0), column
 
     def prompts(self, screen: ScreenSnapshot, top: int) -> list[str | None]:
         """Return the possible prompts of the line at the cursor, which begins at the row `top` or below it.
