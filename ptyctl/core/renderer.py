@@ -120,6 +120,14 @@ def render_cursor_line(data: bytes, width: int) -> str:
     return renderer.cursor_line()
 
 
+def render_before_cursor(data: bytes, width: int) -> str:
+    """Return the line that the cursor is in after `data`, up to the cursor: for example without a prompt at the right edge."""
+    renderer = Renderer(width, alternate=True)
+    renderer.feed(data + b"\x1b[K")  # plain lines are not drawn
+    renderer.finish()
+    return renderer.text_before_cursor()
+
+
 class WidthHistory:
     """Terminal widths by stream offset. The rendered text depends on the width at which bytes were received."""
 
@@ -182,6 +190,11 @@ class UnboundedScreen:
         """Return the text of the cursor's line."""
         line = self._lines[self.y]
         return line if isinstance(line, str) else _joined(line)
+
+    def text_before_cursor(self) -> str:
+        """Return the text of the cursor's line up to the cursor, with the blanks that were skipped before it."""
+        cells = self._cells_of_line(self.y)[: self.x]
+        return _text_of_cells(cells + [_VOID] * (self.x - len(cells)))
 
     def unchanging_lines(self) -> str:
         """Return the lines above the cursor, without lines that are being redrawn."""
@@ -810,6 +823,10 @@ class Renderer:
     def cursor_line(self) -> str:
         """Return the line that the cursor is in, as far as it is drawn."""
         return self._screen.cursor_line()
+
+    def text_before_cursor(self) -> str:
+        """Return the line that the cursor is in, up to the cursor."""
+        return self._screen.text_before_cursor()
 
     def _take_held(self) -> str:
         held = "".join([self._held, *self._continued])

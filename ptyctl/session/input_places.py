@@ -5,7 +5,7 @@ from __future__ import annotations
 from ptyctl.core.control_sequences import ALTERNATE_SCREENS
 from ptyctl.core.shells import may_run_shell, shell_dialect
 from ptyctl.policy.rules import SHELL_PLATFORM
-from ptyctl.session.device.exchange import lines_before, text_behind_prompt
+from ptyctl.session.device.exchange import lines_before, text_before_cursor, text_behind_prompt
 from ptyctl.session.io.terminal_state import FarEnd, TerminalState
 
 from .judgement import Place
@@ -106,6 +106,6 @@ class InputPlaces:
         if self._begun_at[:2] != (typed.raw, learned):
             # text that was typed ahead, before the line end was echoed, may be for the program that the line starts
             is_answered = typed.entered_raw < 0 or b"\n" in stream.read_raw(typed.entered_raw, typed.raw)
-            shown = lines_before(stream, typed.raw, self._terminal.width())[-1]
-            self._begun_at = typed.raw, learned, is_answered and shown == learned
+            before = text_before_cursor(stream, typed.raw, self._terminal.width())
+            self._begun_at = typed.raw, learned, is_answered and before.endswith(learned or "")  # output may precede the prompt
         return self._begun_at[2] and ALTERNATE_SCREENS.isdisjoint(stream.terminal_modes)

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from wcwidth import wcwidth
 
-from ptyctl.core.renderer import Renderer, WidthHistory, render, render_cursor_line
+from ptyctl.core.renderer import Renderer, WidthHistory, render, render_before_cursor, render_cursor_line
 from ptyctl.core.screen import ScreenModel
 
 MORE = b" --More-- "
@@ -26,6 +26,20 @@ ERASE = b"\b" * 10 + b" " * 10 + b"\b" * 10
 )
 def test_cursor_line_has_all_rows_of_the_line_that_the_cursor_is_in(raw: bytes, line: str) -> None:
     assert render_cursor_line(raw, 10).rstrip() == line
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"out\n$ ", "$ "),
+        (b"$ \x1b[35CRP\x1b[37D", "$ "),
+        (b"$ \r\x1b[C", "$"),
+        (b"\x1b[4C", "    "),
+        (b"0123456789ab\x1b[D", "0123456789a"),
+    ],
+)
+def test_text_before_the_cursor_ends_at_its_column(raw: bytes, text: str) -> None:
+    assert render_before_cursor(raw, 40 if b"RP" in raw else 10) == text
 
 
 @pytest.mark.parametrize(

@@ -494,27 +494,32 @@ async def test_line_that_wraps_over_ssh_is_judged_whole(
             assert (await shell.exec("echo *", timeout_ms=PATIENCE_MS)).stdout.split() == ["policy.toml", "state"]
 
 
-#: Shells, and how they set the prompt.
+#: Shells, and how they set the prompt `$ `, and then, except for bash, one at the right edge.
 PROMPTS = {
-    "bash": (BASH, "PS1='$ '"),
-    "zsh": (("zsh", "-f"), "PS1='$ '"),
-    "fish": (("fish", "--no-config"), "function fish_prompt; printf '$ '; end"),
+    "bash": (BASH, "PS1='$ '", "true"),
+    "zsh": (("zsh", "-f"), "PS1='$ '", "RPROMPT=right ZLE_RPROMPT_INDENT=0"),
+    "fish": (
+        ("fish", "--no-config"),
+        "function fish_prompt; printf '$ '; end",
+        "function fish_right_prompt; printf right; end",
+    ),
 }
 #: Lines of several rows in a terminal of 120 columns, with keys after which the cursor may be in another row than the last one.
 WRAPPED_LINES = {
     "wraps at a blank": f"echo {'x' * 112} > ./held\x01",
     "begins behind its end": f" > ./held\x01echo {'x' * 112}",
     "several lines": f"{PASTE_BEGIN.decode()}echo 'x\ny' > ./held{PASTE_END.decode()}" + "\x1b[D" * 13,
+    "continues behind a right prompt": f"{PASTE_BEGIN.decode()}echo x >\\\n./held{PASTE_END.decode()}\x1b[C",
 }
 
 
 @pytest.mark.parametrize("shell", PROMPTS)
 async def test_line_is_judged_to_its_end_below_the_cursor(tmp_path: Path, shell: str) -> None:
-    program, prompts = PROMPTS[shell]
+    program, *prompts = PROMPTS[shell]
     policy = PROGRAM_POLICY.format("allow").replace('extends = ["off"]', 'extends = ["off"]\nunreadable = "ask"')
     fields = {"protocol": "local", "command": (require_program(program[0], shell), *program[1:]), "cwd": str(tmp_path)}
     async with controller_of(tmp_path, policy) as controller, await SessionHandle.open(controller, **fields) as session:
-        for command in (prompts, "true"):  # the prompt is learned
+        for command in (*prompts, "true"):  # the prompt is learned
             await session.exec(command, timeout_ms=PATIENCE_MS)
         for name, line in WRAPPED_LINES.items():
             with pytest.raises(PtyctlError) as caught:
@@ -522,6 +527,9 @@ async def test_line_is_judged_to_its_end_below_the_cursor(tmp_path: Path, shell:
             assert caught.value.code in (ErrorCode.APPROVAL_PENDING, ErrorCode.POLICY_DENIED), name
             await session.exec("true", timeout_ms=PATIENCE_MS)
             assert not (tmp_path / "held").exists(), name
+        await write(session, data=f"ech\x1b[Co {'x' * 130} > ok\n")
+        await session.exec("true", timeout_ms=PATIENCE_MS)
+        assert (tmp_path / "ok").exists()
 
 
 async def test_line_over_ssh_at_a_prompt_of_another_host_is_judged_whole(tmp_path: Path, sshd: OpenSshServer) -> None:
@@ -552,7 +560,7 @@ async def test_line_over_ssh_that_was_begun_at_the_prompt_is_not_taken_for_input
     tmp_path: Path, sshd: OpenSshServer, shell: str
 ) -> None:
     policy = PROGRAM_POLICY.format("allow").replace('extends = ["off"]', 'extends = ["off"]\nunreadable = "ask"')
-    program, prompt = PROMPTS[shell]
+    program, prompt, _ = PROMPTS[shell]
     fields = target(sshd, shell_integration="off", command=(require_program(program[0], shell), *program[1:]))
     async with controller_of(tmp_path, policy) as controller, await SessionHandle.open(controller, **fields) as session:
         for command in (f"cd {tmp_path}", prompt, "true"):  # the prompt is learned

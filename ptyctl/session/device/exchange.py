@@ -7,7 +7,7 @@ from collections.abc import Callable
 from math import inf
 from typing import TypeVar
 
-from ptyctl.core.renderer import EXAMINED_LINE_BYTES, render
+from ptyctl.core.renderer import EXAMINED_LINE_BYTES, render, render_before_cursor
 from ptyctl.platforms import DeviceProfile
 from ptyctl.session.io.gate import SYSTEM, SYSTEM_SECRET
 from ptyctl.session.io.output_stream import OutputStream
@@ -127,6 +127,12 @@ def lines_before(stream: OutputStream, raw_end: int, width: int = _WIDE) -> list
     """
     begin = max(stream.incarnation_raw, raw_end - EXAMINED_LINE_BYTES)
     return rendered(stream, begin, raw_end, width).split("\n")[-3:]
+
+
+def text_before_cursor(stream: OutputStream, raw_end: int, width: int) -> str:
+    """Return the line of the cursor up to the cursor at a raw offset, in a terminal of this width: without a right prompt."""
+    begin = max(stream.incarnation_raw, raw_end - EXAMINED_LINE_BYTES)
+    return render_before_cursor(stream.read_raw(begin, raw_end), width)
 
 
 def prompt_stay_s(prompt: Prompt, line: str, settle_s: float, *, any_host: bool) -> float:

@@ -11,7 +11,7 @@ from wcwidth import wcswidth
 from ptyctl.core.renderer import render, render_line
 from ptyctl.core.screen import ScreenModel, ScreenSnapshot
 from ptyctl.policy.pending_line import COMMENT
-from ptyctl.session.device.exchange import lines_before, rendered
+from ptyctl.session.device.exchange import lines_before, rendered, text_before_cursor
 from ptyctl.session.io.prompt import PROMPT_BYTES, without_right_prompt
 from ptyctl.session.io.terminal_state import FarEnd, TerminalState
 
@@ -109,7 +109,7 @@ class LineLocation:
         stream, raw, width = self._stream, self._typed.raw, self._terminal.width()
         if raw < stream.incarnation_raw or stream.raw_size - raw > _LINE_BYTES:
             return screen.cursor[0], 0
-        column = len(lines_before(stream, raw, width)[-1]) % width
+        column = _width(text_before_cursor(stream, raw, width)) % width
         above = rows_above(screen, b"\x1b[%dG" % (column + 1) + stream.read_raw(raw, stream.raw_size)) or 0
         return max(screen.cursor[0] - above, 0), column
 
@@ -126,11 +126,13 @@ class LineLocation:
         rows, returned = screen.rows[max(top, 0) : screen.cursor[0] + 1], stream.shell_returned_raw
         is_marked = self._far_end.is_at_marked_prompt()
         is_behind = typed.raw > (returned if is_marked else typed.entered_raw)
-        shown = lines_before(stream, typed.raw, self._terminal.width())[-1] if is_behind else ""
-        if shown.strip() and shown == prompt.learned:
-            return [shown]
-        if shown.strip() and any(text_after(shown, row) is not None for row in rows):
-            return [prompt.learned, shown, None]
+        width = self._terminal.width()
+        shown = lines_before(stream, typed.raw, width)[-1] if is_behind else ""
+        before = text_before_cursor(stream, typed.raw, width) if shown.strip() else ""  # a right prompt may follow
+        if before.strip() and shown == prompt.learned:
+            return [before]
+        if before.strip() and any(text_after(before, row) is not None for row in rows):
+            return [prompt.learned, before, None]
         is_there = is_marked and self._begins_with_learned_prompt(screen, rows)
         return [prompt.learned] if is_there or len(rows) <= 1 else []
 
