@@ -544,14 +544,14 @@ class Authorization:
             places, readings = await self._readings(key)
             raw, judgement = self._stream.raw_size, self._judgement(places, writer)
             texts = [self._with_continued(reading, places) for reading in readings]
-            for text in texts:
-                judge = partial(judgement.verdict, text, places)
-                verdict = stricter(verdict, await judge_outside_loop(judge, len(text)))
-            if max(map(len, texts), default=0) <= LONG_TEXT or self._judged_by(writer) == (places, judgement):
+            size = sum(map(len, texts))
+            for_readings = await judge_outside_loop(partial(judgement.strictest, texts, places), size)
+            verdict = verdict if for_readings is None else stricter(verdict, for_readings)
+            if size <= LONG_TEXT or self._judged_by(writer) == (places, judgement):
                 break
         else:
             raise place_changed("the line")
-        # a long line was judged in a thread
+        # long readings were judged in a thread
         is_same = raw == self._stream.raw_size and not (self._terminal.rewrites_input() or self._line_reader.is_displaced)
         is_certain = is_same and not places[-1].is_ahead and not any(self._recalls(reading, places) for reading in readings)
         if verdict is None or not is_certain:

@@ -124,6 +124,20 @@ class Judgement:
         assert verdict is not None
         return verdict
 
+    def strictest(self, texts: Sequence[str], places: Sequence[Place]) -> Verdict | None:
+        """Return the strictest verdict on texts of which one is submitted; None without one.
+
+        Raises:
+            PtyctlError: LIMIT_EXCEEDED if it takes too long.
+        """
+        give_up_at = time.thread_time() + VERDICT_S
+        verdict: Verdict | None = None
+        for text in texts:
+            verdict = stricter(verdict, self.verdict(text, places))
+            if time.thread_time() > give_up_at:
+                raise verdict_takes_too_long()
+        return verdict
+
     def part(self, line: str, places: Sequence[Place]) -> Verdict:
         """Judge one of several lines, which alone may be an incomplete command."""
         if places[0].where == "program":

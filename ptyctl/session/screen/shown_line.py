@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain, product
 
 from wcwidth import wcswidth
@@ -32,6 +33,18 @@ _LINE_END = re.compile(r"\^[JM]")
 _INDENTATION = re.compile(r"(?<=\n) +")
 #: Text that bash shows instead of its prompt while a numeric argument is typed.
 _COUNT = re.compile(r"^\(arg: -?\d+\) ", re.MULTILINE)
+#: What a shell may remove from the text that its editor shows, or put in its place.
+_CHANGES = (
+    partial(_LINE_END.sub, "\n"),
+    partial(_INDENTATION.sub, ""),
+    partial(_COUNT.sub, ""),
+    partial(COMMENT.sub, ""),
+    partial(_CONTROL.sub, ""),
+)
+#: The longest texts that are searched for readings, and the longest readings, in characters, all together: a verdict takes up
+#: to 20 µs a character.
+_MAX_TEXTS = 1 << 18
+_MAX_READINGS = 1 << 16
 #: The most output since the prompt that is searched for the first row of the line, in bytes.
 _LINE_BYTES = 32 * 1024
 #: What zsh and fish show behind output without a line end, before they move to the next row.
@@ -176,7 +189,7 @@ def shown_lines(screen: ScreenSnapshot, prompt: str | None, top: int | None = No
     firsts = dict.fromkeys([first, *_rows_of_prompt(screen, prompt, row if top is None else top)])
     if not _has_few_short_rows(screen, min(firsts)):
         return []
-    return _as_submitted([text for begin in firsts for text in _texts(screen, prompt, begin)])
+    return _as_submitted(text for begin in firsts for text in _texts(screen, prompt, begin))
 
 
 def lines_from(screen: ScreenSnapshot, first: int, column: int) -> list[str]:
@@ -187,17 +200,31 @@ def lines_from(screen: ScreenSnapshot, first: int, column: int) -> list[str]:
     if first > screen.cursor[0] or screen.cursor[0] >= len(screen.rows) or not _has_few_short_rows(screen, first):
         return []
     lines = _whole_and_before(screen, first, screen.rows[first][:column])
-    texts = [text for line in lines for text in (line[column:].strip(), *_without_prompt(line, None))]
-    return _as_submitted(texts)
+    return _as_submitted(text for line in lines for text in (line[column:].strip(), *_without_prompt(line, None)))
 
 
-def _as_submitted(texts: list[str]) -> list[str]:
-    """Return texts of the screen as the shell may get them: without what editors show or remove."""
-    texts = [*texts, *(_LINE_END.sub("\n", text) for text in texts)]
-    texts += [_INDENTATION.sub("", text) for text in texts]
-    texts += [_COUNT.sub("", text) for text in texts]
-    texts += [COMMENT.sub("", text) for text in texts]
-    return list(dict.fromkeys([*texts, *(_CONTROL.sub("", text) for text in texts)]))
+def _as_submitted(texts: Iterable[str]) -> list[str]:
+    """Return different texts of the screen as the shell may get them: without what editors show or remove.
+
+    Empty if they are too long together.
+    """
+    readings = _first_texts(texts)
+    for remove in _CHANGES:
+        readings = list(dict.fromkeys([*readings, *map(remove, readings)]))
+        if sum(map(len, readings)) > _MAX_READINGS:
+            return []
+    return readings
+
+
+def _first_texts(texts: Iterable[str]) -> list[str]:
+    """Return the different ones of some texts; empty if they are too long together, repeated ones included."""
+    found, size = dict[str, None](), 0
+    for text in texts:
+        size += len(text) + 1
+        if size > _MAX_TEXTS:
+            return []
+        found[text] = None
+    return list(found)
 
 
 def may_be_hidden(screen: ScreenSnapshot, readings: list[str]) -> bool:
@@ -243,16 +270,18 @@ def _is_narrow(text: str) -> bool:
     return text.isascii() and text.isprintable()
 
 
-def _texts(screen: ScreenSnapshot, prompt: str | None, first: int) -> list[str]:
-    """Return the readings of the line at the cursor if it begins in a row."""
+def _texts(screen: ScreenSnapshot, prompt: str | None, first: int) -> Iterator[str]:
+    """Yield the readings of the line at the cursor if it begins in a row."""
     row = screen.cursor[0]
     lines = _whole_and_before(screen, first, prompt)
-    texts = [text for line in lines for text in _without_prompt(line, prompt)]
+    for line in lines:
+        yield from _without_prompt(line, prompt)
     if prompt and prompt.strip():
-        texts += [line[at:].strip() for line in lines for at in _ends_of(prompt, line)]
+        for line in lines:
+            yield from (line[at:].strip() for at in _ends_of(prompt, line))
         if (start := _first_row(screen, row, None) or 0) > first:  # the row has perhaps another prompt
-            texts += [text for line in _whole_and_before(screen, start, None) for text in _without_prompt(line, None)]
-    return texts
+            for line in _whole_and_before(screen, start, None):
+                yield from _without_prompt(line, None)
 
 
 def _whole_and_before(screen: ScreenSnapshot, first: int, prompt: str | None) -> list[str]:
@@ -374,8 +403,9 @@ def _ends_of(prompt: str, line: str) -> Iterator[int]:
         at = line.find(prompt, at + 1)
 
 
-def _without_prompt(line: str, prompt: str | None) -> list[str]:
+def _without_prompt(line: str, prompt: str | None) -> Iterator[str]:
     text = text_after(prompt, line) if prompt and prompt.strip() else None
     if text is not None:
-        return [text.strip()]
-    return [line[match.end() :].strip() for match in _PROMPT_END.finditer(line)]
+        yield text.strip()
+    else:
+        yield from (line[match.end() :].strip() for match in _PROMPT_END.finditer(line))

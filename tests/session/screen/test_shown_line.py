@@ -231,3 +231,8 @@ def test_line_of_a_device_that_has_scrolled_sideways_is_not_read() -> None:
     assert shown_lines(screen("R1#$xxx reload", cols=20), "R1#", is_device=True) == []
     assert shown_lines(screen("R1#$xxx reload", cols=20), None, is_device=True) == []
     assert shown_lines(screen("<R1>reload", cols=20), "<R1>", is_device=True) == ["reload"]
+
+
+@pytest.mark.parametrize("rows", [["$ $ > # echo ^J ^X"] * 13, ["$ " + "# $ > ^J^A" * 8] * 13, ["$ " + "# $ >" * 24] * 24])
+def test_line_with_too_many_readings_is_not_read(rows: list[str]) -> None:
+    assert shown_lines(screen(*rows, cols=122), "$ ", top=0) == []
