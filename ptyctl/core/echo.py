@@ -6,7 +6,9 @@ terminal's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+import re
+from collections.abc import Iterable, Iterator
 
 from .renderer import render
 
@@ -14,6 +16,10 @@ from .renderer import render
 _ASSUMED_WIDTHS = (80, 1 << 30)
 #: Limit of the rows that an echo takes.
 _MAX_ROWS = 64
+#: A line feed, or motions up (CUU, RI) and the line feeds after them. fish goes to a column of its last row with both, for
+#: each word of a line: without the motions up, the line feeds of a line of three rows would be more than the limit of rows.
+_LINE_FEEDS = re.compile(rb"((?:\x1b(?:\[\d{0,4}A|M))+)[\r\n]*|\n")
+_UP = re.compile(rb"\[(\d*)A|M")
 
 
 def echo_end(data: bytes, prompt: str, line: str, width: int, max_rows: int = _MAX_ROWS) -> int | None:
@@ -22,8 +28,9 @@ def echo_end(data: bytes, prompt: str, line: str, width: int, max_rows: int = _M
     `data` is the output since the line was typed. Returns None if the echo may be incomplete, 0 if the device does not echo,
     or if it takes more than `max_rows`.
     """
-    end = data.find(b"\n") + 1
-    if not end:
+    ends = _line_ends(data)
+    end = next(ends, None)
+    if end is None:
         return None
     if data[:end].rstrip(b"\r\n") == line.encode():
         return end
@@ -37,14 +44,22 @@ def echo_end(data: bytes, prompt: str, line: str, width: int, max_rows: int = _M
         whole, shown = prompt + line, {_joined(text) for text in rendered}
         # without a row below the echo, the line end is a motion of an editor that draws wrapped rows again (fish)
         incomplete = echo is not None or any(text and text != whole and whole.startswith(text) for text in shown)
-        following = data.find(b"\n", end) + 1
-        if not incomplete or not following:
+        following = next(ends, None)
+        if not incomplete or following is None:
             break
         end = following
     if incomplete or matched:
         return None if incomplete else matched
     typed = render(data[:first_end], width).strip()
     return first_end if not typed or typed == prompt.strip() else 0
+
+
+def _line_ends(data: bytes) -> Iterator[int]:
+    """Return the offset after each line feed of `data` that may end the echo: not of those that undo a motion up."""
+    for found in _LINE_FEEDS.finditer(data):
+        undone = sum(int(up[1] or 1) for up in _UP.finditer(found[1] or b""))
+        feeds = (offset for offset in range(found.start(), found.end()) if data[offset] == 0x0A)
+        yield from (offset + 1 for offset in itertools.islice(feeds, undone, None))
 
 
 def may_continue_echo(data: bytes, prompt: str, line: str, width: int) -> bool:

@@ -54,6 +54,22 @@ def test_echo_end_of_wrapped_line_that_fish_draws_again_is_found_after_last_draw
         assert echo_end(echo[:end], prompt, line, 120) is None, "its line end has not come yet"
 
 
+@pytest.mark.parametrize("up", ["\x1b[A\x1b[A", "\x1b[2A", "\x1bM\x1bM"])
+def test_echo_end_of_many_words_in_the_third_row_that_fish_draws_one_by_one_is_found(up: str) -> None:
+    """fish goes to the first row and back again for each word: the line feeds are more than the rows of the echo."""
+    prompt, begin, words = "tester@a-host-with-a-long-name ~> ", "echo " + "y" * 210 + ";", [" echo", " go;"] * 10
+    line, column = begin + "".join(words), (len(prompt) + len(begin)) % 120
+    echo = begin
+    for word in words:
+        echo += f"{up}\r\r\n\r\n\x1b[{column}C{word}"
+        column += len(word)
+    assert column < 120
+    data = f"{echo}{up}\r\r\n\r\n\x1b[{column}C\r\n".encode()
+    assert echo_end(data + OUTPUT, prompt, line, 120, max_rows=16) == len(data)
+    for end in range(len(data)):
+        assert echo_end(data[:end], prompt, line, 120, max_rows=16) is None, "its line end has not come yet"
+
+
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["C"]), min_size=1, max_size=300), st.binary(max_size=60))
 def test_echo_end_plain_echo_found_before_any_output(line: str, output: bytes) -> None:
     echo = line.encode() + b"\r\n"
