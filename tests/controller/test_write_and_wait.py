@@ -78,6 +78,18 @@ async def test_write_after_exec_waits_for_the_text_of_a_slow_prompt(
     assert re.fullmatch(r"printf .*1 2\n+b1", reply.chunk or "")
 
 
+async def test_write_after_exec_without_marks_does_not_match_the_echo_after_a_slow_prompt(
+    open_session: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line is sent once the prompt is shown, so that the prompt precedes its echo."""
+    monkeypatch.setattr("ptyctl.session.authorization.PROMPT_WAIT_S", PATIENCE_MS / 1000)
+    shell = await open_session(shell_integration="off")
+    await shell.exec("PS1='$(sleep 0.3)here$ '", timeout_ms=PATIENCE_MS)
+    assert (await shell.exec("true", timeout_ms=PATIENCE_MS)).done_reason == "marker"  # before the prompt's text
+    reply = await write(shell, data="echo ready\n", until_regex="ready", **WAIT)
+    assert re.fullmatch(r"echo ready\n+ready", reply.chunk or "")
+
+
 async def test_write_at_an_empty_prompt_needs_no_prompt_text(bash: SessionHandle) -> None:
     await bash.exec("PS1=")
     reply = await write(bash, data="echo hi\n", until_regex="hi\n", **WAIT)

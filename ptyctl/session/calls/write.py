@@ -159,6 +159,7 @@ async def _write_and_wait(session: Session, request: IoRequest, writer: Writer, 
     if conditions.pattern is None and conditions.idle_s is None:
         conditions = replace(conditions, idle_s=RESPONSE_PAUSE_S, idle_after_output=True)
     await _prompt_text(session)
+    await session.gate.prompt_shown()  # the echo follows this prompt
     cursor, raw = stream.spool_end, stream.raw_size
     line = _echoed_line(request)
     if line is not None:

@@ -485,6 +485,11 @@ class Gate:
             await inspection.send(out, fence)
         return inspection
 
+    async def prompt_shown(self) -> None:
+        """Wait until a shell that has returned to its prompt has shown it: input is sent then. The wait is limited."""
+        if self._inspector is not None and self._inspector.awaits_prompt():
+            await self._inspector.prompt_shown()
+
     async def _begin_inspection(self, writer: Writer, data: Callable[[], bytes], time_slice: TimeSlice) -> _Inspection | None:
         """Judge a write before it is sent. Return an inspection if lines must be judged while it is sent. Raises Refusal."""
         inspector = self._inspector
@@ -493,8 +498,7 @@ class Gate:
         if writer.command:
             inspector.line_replaced()
             return None
-        if inspector.awaits_prompt():
-            await inspector.prompt_shown()
+        await self.prompt_shown()
         if writer.judged or not inspector.is_judged(whole := data(), writer):
             return None
         cuts = self._cuts
