@@ -133,7 +133,8 @@ def test_completion_script_is_printed(shell: str, monkeypatch: pytest.MonkeyPatc
     assert result.err == ""
 
 
-def test_help_lists_commands() -> None:
+def test_help_lists_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")  # names are cut on a narrow terminal
     result = ptyctl("--help")
     assert result.code == 0
     assert all(name in result.out for name in ("attach", "exec", "replay", "--install-completion"))

@@ -13,6 +13,7 @@ from fixtures.servers.programs import require_program
 from ptyctl.api.errors import ErrorCode
 from ptyctl.api.handle import SessionHandle
 from ptyctl.core.principal import Kind, Principal, Role
+from ptyctl.daemon.runtime_dir import RuntimeDir
 from ptyctl.session.clients import Client, serving
 from ptyctl.session.line_reader import LineReader
 from tests.controller.session_calls import PATIENCE_MS, Open, execute, execute_when_free, read, refused, until, write
@@ -326,13 +327,13 @@ async def test_terminal_query_before_the_first_prompt_is_answered(open_session: 
 )
 @pytest.mark.parametrize("program", ["tmux -S {folder}/socket -f /dev/null", "vim -n -u NONE", "less /etc/services"])
 async def test_full_screen_program_typed_by_write_gets_no_command(
-    open_session: Open, program: str, fields: dict[str, Any], tmp_path: Path
+    open_session: Open, program: str, fields: dict[str, Any], runtime_dir: RuntimeDir
 ) -> None:
     require_program(program.split()[0], program.split()[0])
     env = {"PS1": "here$ ", "HISTFILE": "/dev/null", "SHELL": require_program("sh", "dash")}
     shell = await open_session(shell_integration="off", env=env)
     assert (await execute(shell, cmd="export PS1='here$ '", timeout_ms=PATIENCE_MS)).exit_code == 0
-    await write(shell, "a", data=f"{program.format(folder=tmp_path)}\n")
+    await write(shell, "a", data=f"{program.format(folder=runtime_dir.path)}\n")  # a short path
 
     async def is_full_screen() -> bool:
         return (await read(shell, mode="screen", timeout_ms=0)).alt_screen or False

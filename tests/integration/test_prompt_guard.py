@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import sys
 from functools import partial
 from pathlib import Path
@@ -139,15 +140,15 @@ SHELLS = {
 @pytest.mark.parametrize("nested", [True, False], ids=["nested", "first command"])
 async def test_wrapped_text_on_sshd_in_a_fish_without_a_command_is_cleared(start: Start, tmp_path: Path, nested: bool) -> None:
     """fish draws its line again, over several rows and without bracketed paste."""
-    fish = require_program("fish", "fish")
-    command = ("bash", "--norc", "--noprofile") if nested else (fish, "--no-config")
+    fish = (require_program("fish", "fish"), "--no-config", "--init-command", "function fish_prompt; echo -n 'here> '; end")
+    command = ("bash", "--norc", "--noprofile") if nested else fish
     handle = await start(*command, shell_integration="off", pty={"cols": 40, "rows": 24})
     if nested:
         await execute(handle, cmd="true", task_id="a", timeout_ms=PATIENCE_MS)
-        await write(handle, "a", data=f"{fish} --no-config\n")
+        await write(handle, "a", data=shlex.join(fish) + "\n")
     folder = tmp_path / "folder"
     folder.mkdir()
-    assert (await read(handle, cursor="0", until_regex="@[^\n]+[>#] ?$", timeout_ms=PATIENCE_MS)).matched
+    assert (await read(handle, cursor="0", until_regex="(^|\n)here> $", timeout_ms=PATIENCE_MS)).matched
     begin = (await write(handle, "a", data=f"cd {folder}\n")).next_cursor
     await read(handle, cursor=begin, until_idle_ms=200, timeout_ms=PATIENCE_MS)
     begin = (await write(handle, "a", data=f"touch {folder}/HALF {'x' * 300}\x01")).next_cursor
