@@ -35,7 +35,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 _REMOVED = ("SSH_AUTH_SOCK", "SSH_ASKPASS", "ENV", "BASH_ENV", "ZDOTDIR", "PROMPT_COMMAND", "PS1", "HISTFILE", "TMUX")
 _REMOVED_PREFIXES = ("PTYCTL_", "XDG_", "PM_")
 _KEPT = frozenset({"PTYCTL_CHROMIUM", "PTYCTL_REQUIRE_SERVERS"})
-#: Numbers of the directories of tests that do not use `tmp_path`.
+#: Numbers of the directories of the tests.
 _numbers = itertools.count()
 
 
@@ -110,20 +110,31 @@ def _hermetic_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def _runtime_dirs() -> Iterator[Path]:
+    """A folder for the runtime directories of the tests that do not use `runtime_dir`."""
+    with daemon_folder() as folder:
+        yield folder
+
+
 @pytest.fixture(autouse=True)
 def _hermetic_state(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    _runtime_dirs: Path,
 ) -> None:
     """Set a separate state and runtime directory for each test; they do not exist yet. No configuration file is set.
 
-    They are in `tmp_path` if the test uses it. Most tests do not, and creating a directory costs more than many of them.
+    The state is in `tmp_path` if the test uses it. Most tests do not, and creating a directory costs more than many of them.
     """
+    number = next(_numbers)
     if "tmp_path" in request.fixturenames:
         folder: Path = request.getfixturevalue("tmp_path")
     else:
-        folder = tmp_path_factory.getbasetemp() / f"unused-{next(_numbers)}"
+        folder = tmp_path_factory.getbasetemp() / f"unused-{number}"
     monkeypatch.setenv("PTYCTL_STATE_DIR", str(folder / "state"))
-    monkeypatch.setenv("PTYCTL_RUNTIME_DIR", str(folder / "run"))
+    monkeypatch.setenv("PTYCTL_RUNTIME_DIR", str(_runtime_dirs / str(number)))
 
 
 @pytest.fixture

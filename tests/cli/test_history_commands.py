@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 import signal
-from pathlib import Path
 
 import pytest
 
@@ -111,11 +110,8 @@ def test_history_is_readable_after_close(shell: str) -> None:
     assert ptyctl("search", shell, "two").code == 0
 
 
-async def test_log_prints_lines_with_times_or_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "run"
-    folder.mkdir(mode=0o700)
-    monkeypatch.setenv("PTYCTL_RUNTIME_DIR", str(folder))
-    async with LocalController(load_settings()) as controller, served(controller, folder):
+async def test_log_prints_lines_with_times_or_as_json(runtime_dir: RuntimeDir) -> None:
+    async with LocalController(load_settings()) as controller, served(controller, runtime_dir.path):
         command = ("sh", "-c", r"printf 'one\r\ntwo \033[31mred\033[0m\r\n'")
         handle = await SessionHandle.open(
             controller, protocol="local", command=command, session_type="console", device_id="rack-1"

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from fixtures.daemons import daemon_folder
 from fixtures.servers.nats import delete_buckets
 from fixtures.servers.programs import require_program
 from ptyctl.api import Controller
@@ -46,7 +47,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 async def make_controller(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, servers: dict[Controller, LocalController]
+    request: pytest.FixtureRequest, servers: dict[Controller, LocalController]
 ) -> AsyncIterator[MakeController]:
     async with AsyncExitStack() as stack:
 
@@ -54,9 +55,7 @@ async def make_controller(
             local = await stack.enter_async_context(LocalController(Settings(**settings)))
             controller: Controller = local
             if request.param == "remote":
-                folder = tmp_path_factory.mktemp("run", numbered=True)
-                folder.chmod(0o700)
-                controller = await stack.enter_async_context(served(local, folder))
+                controller = await stack.enter_async_context(served(local, stack.enter_context(daemon_folder())))
             if request.param == "fleet":
                 cluster = request.getfixturevalue("nats_process")
                 stack.push_async_callback(delete_buckets, cluster)

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import pytest
 
+from fixtures.daemons import daemon_folder
 from ptyctl.api import Controller, ErrorCode, PtyctlError, WatchRequest
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.methods import METHODS, PTY_REQUESTS
@@ -29,14 +30,12 @@ SWITCHES = Principal("switches", Kind.AGENT, Role.ADMIN, ("sw-*",))
 
 
 @pytest.fixture(params=["local", "daemon"])
-async def controller(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Controller]:
+async def controller(request: pytest.FixtureRequest) -> AsyncIterator[Controller]:
     """A controller as servers give it to their clients, in this process and through a daemon's socket."""
     async with AsyncExitStack() as stack:
         access: Controller = AccessController(await stack.enter_async_context(LocalController()))
         if request.param == "daemon":
-            folder = tmp_path_factory.mktemp("run")
-            folder.chmod(0o700)
-            access = await stack.enter_async_context(served(access, folder))
+            access = await stack.enter_async_context(served(access, stack.enter_context(daemon_folder())))
         yield access
 
 

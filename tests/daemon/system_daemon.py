@@ -183,7 +183,7 @@ class SystemDaemon:
 def system_daemon(access: str | None = None) -> Iterator[SystemDaemon]:
     """Yield a system daemon with this configuration, which is up; without one, only its folders."""
     require(os.geteuid() == 0, "needs root, to run processes of other users")
-    folder = Path(tempfile.mkdtemp(prefix="ptyctl-"))  # the path of a socket must be short
+    folder = Path(tempfile.mkdtemp(prefix="ptyctl-", dir="/tmp"))  # the path of a socket must be short
     folder.chmod(0o755)
     daemon = SystemDaemon(folder)
     try:

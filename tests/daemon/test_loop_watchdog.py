@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from pathlib import Path
 
 import pytest
 
 from ptyctl.controller.local import LocalController
-from ptyctl.controller.settings import Settings
 from ptyctl.daemon import control
 from ptyctl.daemon.loop_watchdog import LoopWatchdog
 from ptyctl.daemon.runtime_dir import RuntimeDir
@@ -52,10 +50,10 @@ def test_short_iterations_are_not_counted(caplog: pytest.LogCaptureFixture) -> N
     assert (watchdog.stalls, caplog.records) == (0, [])
 
 
-async def test_stalls_are_in_the_status_of_the_daemon(tmp_path: Path) -> None:
+async def test_stalls_are_in_the_status_of_the_daemon(runtime_dir: RuntimeDir) -> None:
     watchdog = LoopWatchdog()
     watchdog.stalls, watchdog.longest_s = 3, 0.25
-    async with LocalController(Settings(state_dir=tmp_path / "state")) as controller, served(controller, tmp_path, watchdog):
-        status = await asyncio.to_thread(control.find_daemon, RuntimeDir(tmp_path))
+    async with LocalController() as controller, served(controller, runtime_dir.path, watchdog):
+        status = await asyncio.to_thread(control.find_daemon, runtime_dir)
     assert status is not None
     assert (status.loop_stalls, status.longest_stall_ms) == (3, 250)

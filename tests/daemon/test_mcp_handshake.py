@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from ptyctl.mcp import schema, server
 from tests.controller.local_daemon import served
 
 
-async def test_tools_are_defined_outside_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tools_are_defined_outside_event_loop(runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch) -> None:
     threads, input_schema = set(), schema.input_schema
 
     def noted(*args: Any, **kwargs: Any) -> Any:
@@ -25,7 +24,6 @@ async def test_tools_are_defined_outside_event_loop(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(server, "input_schema", noted)
     server.definition.cache_clear()
-    runtime_dir = RuntimeDir(tmp_path / "runtime")
     async with LocalController() as controller, served(controller, runtime_dir.path):
         (await asyncio.to_thread(open_connection, runtime_dir, hello_line("mcp"), start=False)).close()
     assert threads

@@ -9,7 +9,6 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -285,16 +284,15 @@ def test_system_daemon_gets_no_environment(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_users_daemon_is_not_run_in_the_place_of_the_system_daemon(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, runtime_dir: RuntimeDir, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PTYCTL_SYSTEM_USER", str(os.geteuid()))
-    monkeypatch.setenv("PTYCTL_RUNTIME_DIR", str(tmp_path))
     assert ForkedProcess(run, files=(0, 1, 2)).wait() == EXIT_REFUSED
     assert "clients use the system daemon" in capfd.readouterr().err
 
 
-def test_system_daemon_is_not_stopped_by_clients(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_system_daemon_is_not_stopped_by_clients(monkeypatch: pytest.MonkeyPatch, runtime_dir: RuntimeDir) -> None:
     monkeypatch.setenv("PTYCTL_SYSTEM_USER", str(os.geteuid()))
-    tmp_path.chmod(0o750)
+    runtime_dir.path.chmod(0o750)
     with pytest.raises(DaemonError, match="by its administrator"):
-        control.stop(RuntimeDir(tmp_path))
+        control.stop(RuntimeDir(runtime_dir.path))

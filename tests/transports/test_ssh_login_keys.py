@@ -8,6 +8,7 @@ import subprocess
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import asyncssh
@@ -103,23 +104,24 @@ async def test_login_with_unauthorised_key_falls_back_only_in_auto(key: asyncssh
 
 
 @pytest.fixture
-def agent(tmp_path: Path, key: asyncssh.SSHKey, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def agent(key: asyncssh.SSHKey, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Run an ssh-agent that holds the key; return its socket."""
-    path = str(tmp_path / "agent")
     program, add = (require_program(name, "openssh-client") for name in ("ssh-agent", "ssh-add"))
-    process = subprocess.Popen([program, "-D", "-a", path], stdout=subprocess.PIPE)
-    try:
-        assert process.stdout is not None
-        process.stdout.readline()
-        environment = {**os.environ, "SSH_AUTH_SOCK": path}
-        file = write_key(tmp_path / "in_agent", key)
-        subprocess.run([add, "-q", file], check=True, env=environment)
-        Path(file).unlink()
-        monkeypatch.setenv("SSH_AUTH_SOCK", path)
-        yield path
-    finally:
-        process.terminate()
-        process.communicate()
+    with TemporaryDirectory(prefix="agent-", dir="/tmp") as folder:  # the path of a socket must be short
+        path = f"{folder}/socket"
+        process = subprocess.Popen([program, "-D", "-a", path], stdout=subprocess.PIPE)
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            environment = {**os.environ, "SSH_AUTH_SOCK": path}
+            file = write_key(Path(folder, "in_agent"), key)
+            subprocess.run([add, "-q", file], check=True, env=environment)
+            Path(file).unlink()
+            monkeypatch.setenv("SSH_AUTH_SOCK", path)
+            yield path
+        finally:
+            process.terminate()
+            process.communicate()
 
 
 async def test_login_with_agent_succeeds(agent: str, key: asyncssh.SSHKey) -> None:
