@@ -6,7 +6,6 @@ import asyncio
 import ctypes
 import json
 import os
-import shutil
 import signal
 import sys
 import tempfile
@@ -16,7 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fixtures.daemons import remove_folder
 from fixtures.forked_process import ForkedDaemon, ForkedProcess
+from fixtures.home import wait_until_unused
 from fixtures.servers.programs import require
 from ptyctl.api.errors import PtyctlError
 from ptyctl.core import json_lines
@@ -29,6 +30,8 @@ from ptyctl.daemon.runtime_dir import RuntimeDir
 #: The daemon's uid and group, of no account of the machine. Members of the group may connect.
 DAEMON, GROUP = 61000, 62000
 ALICE, BOB, CAROL, UNKNOWN = 61001, 61002, 61003, 61004
+#: Limit of the wait for the programs of the sessions of a daemon that has ended (seconds).
+END_LIMIT_S = 120.0
 
 #: prctl(2), capabilities(7)
 _PR_SET_KEEPCAPS, _CAPABILITY_VERSION, _DAC_OVERRIDE = 8, 0x20080522, 1 << 1
@@ -193,4 +196,5 @@ def system_daemon(access: str | None = None) -> Iterator[SystemDaemon]:
         yield daemon
     finally:
         daemon.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+        wait_until_unused(folder, END_LIMIT_S)  # of the sessions' programs
+        remove_folder(folder)
