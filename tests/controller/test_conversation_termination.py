@@ -37,7 +37,7 @@ async def test_ctrl_d_and_enter_reach_the_program(pty: Pty) -> None:
     prompt = await pty.prompt(over["resume_cursor"])
     await pty.good("pty_ctrl_d")
     await pty.good("pty_wait_for", match_type="eof", from_cursor=prompt["resume_cursor"], timeout_ms=PATIENCE_MS)
-    await pty.refused("eof", "pty_wait_for", "before the end", match="more", from_cursor=prompt["resume_cursor"])
+    await pty.refused("eof", "pty_wait_for", "before the end", match="never printed", from_cursor=prompt["resume_cursor"])
 
 
 async def test_ended_shell_is_restarted_at_next_command(pty: Pty) -> None:

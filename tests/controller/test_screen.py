@@ -210,6 +210,7 @@ async def test_screen_at_an_offset_has_the_size_before_a_resize_there(handle: Se
 async def test_earlier_screen_can_be_read(open_session: Open) -> None:
     handle = await open_session(command=BASH, pty=SIZE)
     pty = pty_of(handle)
+    await handle.exec("PS1='$ '", timeout_ms=PATIENCE_MS)  # fits a row, with any name of the host
     first = await handle.exec("clear; echo first", timeout_ms=PATIENCE_MS)
     await handle.resize(30, 3)
     await handle.exec("clear; echo second", timeout_ms=PATIENCE_MS)

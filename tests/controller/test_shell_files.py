@@ -87,7 +87,7 @@ def test_long_fish_command_of_an_ordinary_user_runs_from_a_private_file(tmp_path
     root = Path(__file__).parents[2]
     if os.geteuid() == 0 and not all(folder.stat().st_mode & 0o001 for folder in root.parents):
         pytest.skip(f"other users than root cannot read {root}, which has the start-up files of the shells")
-    with TemporaryDirectory() as folder:  # other users cannot enter tmp_path
+    with TemporaryDirectory(dir="/tmp") as folder:  # other users cannot enter tmp_path, nor each TMPDIR
         done = subprocess.run(
             [sys.executable, "-c", LONG_COMMAND, str(tmp_path), folder],
             capture_output=True,

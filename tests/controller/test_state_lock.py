@@ -36,7 +36,8 @@ async def test_console_of_another_process_is_busy_and_not_opened_twice() -> None
 
 
 async def test_server_starts_with_unusable_state_directory(tmp_path: Path) -> None:
-    (tmp_path / "state").mkdir(mode=0o755)
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state").chmod(0o755)
     async with LocalController(Settings(state_dir=tmp_path / "state"), persistent=True) as controller:
         with pytest.raises(PtyctlError, match="others can read"):
             await SessionHandle.open(controller, **CONSOLE)

@@ -103,7 +103,8 @@ async def test_agent_owns_its_sessions_apart_from_those_of_the_user(tmp_path: Pa
 @pytest.mark.parametrize("options", OPTIONS, ids=["standalone", "daemon"])
 async def test_world_readable_state_directory_is_refused(tmp_path: Path, runtime: Path, options: list[str]) -> None:
     state = tmp_path / "open-to-all"
-    state.mkdir(mode=0o755)
+    state.mkdir()
+    state.chmod(0o755)
     async with client(state, runtime, options) as agent:
         refused = await call(agent, "ptyctl_session", action="open", protocol="local")
     assert refused["error_code"] == "POLICY_DENIED"
