@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import subprocess
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from fixtures.home import create_home, wait_until_unused
+from fixtures.processes import words_of
 
 PATIENCE_S = 60.0
 #: Writes to its home after the end of its input, as a shell writes its history after the end of its connection.
@@ -40,6 +42,15 @@ def test_home_is_unused_once_its_last_process_has_written_to_it(tmp_path: Path, 
         wait_until_unused(home, PATIENCE_S)
         assert (home / "history").read_text() == "late\n"
         assert not (other / "history").exists()
+
+
+def test_process_that_ends_while_it_is_read_has_no_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_of_ended_process(path: Path) -> bytes:
+        raise ProcessLookupError(errno.ESRCH, "No such process")
+
+    assert words_of(os.getpid(), "cmdline")
+    monkeypatch.setattr(Path, "read_bytes", read_of_ended_process)
+    assert words_of(os.getpid(), "cmdline") == []
 
 
 def test_process_that_still_uses_a_home_is_named(tmp_path: Path) -> None:

@@ -8,13 +8,12 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from fixtures.forked_process import PTYCTL, ForkedProgram
+from fixtures.processes import process_ids, words_of
 from ptyctl.api.session import SessionRequest
 from ptyctl.cli import run
 from ptyctl.core.principal import Kind, Principal, Role
@@ -91,12 +90,8 @@ def terminal_environment() -> dict[str, str]:
 
 def attach_pid(argument: str) -> int:
     """Return the process id of the `ptyctl attach` that has this argument."""
-    for pid, words in _command_lines():
+    for pid in process_ids():
+        words = words_of(pid, "cmdline")
         if b"attach" in words and argument.encode() in words and words[0] == sys.executable.encode():
             return pid
     raise AssertionError(f"no ptyctl attach has the argument {argument}")
-
-
-def _command_lines() -> Iterator[tuple[int, list[bytes]]]:
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        yield int(path.parent.name), path.read_bytes().split(b"\0")

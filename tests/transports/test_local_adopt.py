@@ -49,7 +49,7 @@ def alive(pid: int) -> bool:
     """Return whether the process runs. An ended orphan remains a zombie until process 1 reaps it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # before it is opened, and before it is read
         return False
 
 
