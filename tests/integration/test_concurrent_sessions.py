@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 
 from fixtures.servers.openssh import OpenSshServer
+from fixtures.servers.programs import require
 from fixtures.servers.telnetd import running_telnetd
 from ptyctl import LocalController, SessionHandle
 from transports import process
 
 SESSIONS = 100
+#: Enough for the sessions and the servers in the test process.
+OPEN_FILES = 4096
 #: Limit of concurrent logins. More would test the server's limits.
 CONCURRENT_LOGINS = 20
 
@@ -24,6 +27,7 @@ CONCURRENT_LOGINS = 20
 def _many_open_files(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Raise the soft limit of open files: each session holds about ten."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    require(before[1] >= OPEN_FILES, f"the hard limit of open files is {before[1]}: run ulimit -Hn {OPEN_FILES}")
     monkeypatch.setattr(process, "_original_file_limits", [])
     process.raise_open_file_limit()
     yield
