@@ -309,8 +309,9 @@ async def shell_in(controller: Controller, folder: Path) -> AsyncIterator[Sessio
     for name, text in (("menu", MENU), ("editor", EDITOR), ("sudo", SUDO), ("note", NOTE)):
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
-    env = {"PATH": f"{folder}:/usr/bin:/bin", "PS1": "$ "}
+    env = {"PATH": f"{folder}:/usr/bin:/bin"}
     async with await SessionHandle.open(controller, protocol="local", command=BASH, cwd=str(folder), env=env) as shell:
+        await shell.exec("PS1='$ '", timeout_ms=PATIENCE_MS)
         await shell.exec("true", timeout_ms=PATIENCE_MS)
         yield shell
 
@@ -459,7 +460,7 @@ async def test_password_at_a_prompt_over_ssh_is_no_command_and_not_stored(
     fields = target(sshd, shell_integration=integration)
     policy = PROGRAM_POLICY.format("allow").replace('extends = ["off"]', 'extends = ["off"]\nunreadable = "deny"')
     async with controller_of(tmp_path, policy) as controller, await SessionHandle.open(controller, **fields) as shell:
-        for command in (f"cd {tmp_path}; PATH=$PWD:$PATH", "true"):  # the prompt of the folder is learned
+        for command in (f"cd {tmp_path}; PATH=$PWD:$PATH; PS1='$ '", "true"):  # the prompt is learned
             await shell.exec(command, timeout_ms=PATIENCE_MS)
         await write(shell, data=before, until_regex="password for root: $", timeout_ms=PATIENCE_MS)
         for data in (SECRET[:3], SECRET[3:], "\n"):
