@@ -10,7 +10,15 @@ from ptyctl.policy.pending_line import PendingLine
 from ptyctl.session.io.input_echo import InputEcho
 from ptyctl.session.io.terminal_state import FarEnd, TerminalState
 from ptyctl.session.screen.screen import Screen
-from ptyctl.session.screen.shown_line import LineLocation, first_row_of, lines_from, may_be_hidden, shown_lines, text_after
+from ptyctl.session.screen.shown_line import (
+    LINE_BYTES,
+    LineLocation,
+    first_row_of,
+    lines_from,
+    may_be_hidden,
+    shown_lines,
+    text_after,
+)
 
 from .input_places import InputPlaces
 from .judgement import Place
@@ -92,22 +100,27 @@ class LineReader:
         if not self._is_shown(screen, readings):
             return []
         filled, typed = self._unfinished.filled, self._line.typed
-        self._is_displaced = typed is None and self._may_be_displaced(readings)
+        self._is_displaced = typed is None and self._may_be_displaced()
         if filled is not None:
             return self._readings_with(filled, readings, screen)
         if typed is not None and first_row_of(screen, self._terminal.learned_prompt, typed) is not None:
             self._line.confirm()
         return readings
 
-    def _may_be_displaced(self, readings: Sequence[str]) -> bool:
+    def _may_be_displaced(self) -> bool:
         """Return whether the shell may have drawn a line that other keys have changed in wrong columns.
 
-        A shell of another machine may have another encoding, in which a character has other columns.
+        bash, and a shell of another machine, may have another encoding than UTF-8, in which a character has other columns.
         """
         if self._far_end.is_device():
             return False
-        is_remote = self._terminal.shell_in_foreground() is None
-        return not self._location.begins_row() or (is_remote and not all(map(str.isascii, readings)))
+        is_known_editor = self._terminal.foreground_shell() in _SHOWING_SHELLS
+        return not self._location.begins_row() or not (is_known_editor or self._is_drawn_in_ascii())
+
+    def _is_drawn_in_ascii(self) -> bool:
+        """Return whether all output since the first key of the line is ASCII."""
+        begin, end = self._unfinished.raw, self._stream.raw_size
+        return begin < 0 or (end - begin <= LINE_BYTES and self._stream.read_raw(begin, end).isascii())
 
     def _readings_of(self, screen: ScreenSnapshot, prompts: Sequence[str | None], top: int) -> list[str]:
         is_device = self._far_end.is_device()

@@ -574,6 +574,20 @@ async def test_line_over_ssh_that_was_begun_at_the_prompt_is_not_taken_for_input
             assert not (tmp_path / "held").exists(), name
 
 
+async def test_line_that_bash_draws_in_another_encoding_does_not_run(tmp_path: Path) -> None:
+    policy = PROGRAM_POLICY.format("allow").replace('extends = ["off"]', 'extends = ["off"]\nunreadable = "deny"')
+    fields = {"protocol": "local", "command": BASH, "cwd": str(tmp_path), "pty": {"cols": 80, "rows": 24}}
+    fields["env"] = {"HOME": str(tmp_path), "LC_ALL": "C"}
+    async with controller_of(tmp_path, policy) as controller, await SessionHandle.open(controller, **fields) as shell:
+        for command in ("PS1='$ '", "true"):
+            await shell.exec(command, timeout_ms=PATIENCE_MS)
+        for padding in (64, 68):
+            line = f"echo {'p' * padding}e\u0301 > ./held"
+            await refusal_of(shell, data=line + 10 * "\x1b[D" + "\n")
+            await shell.exec("true", timeout_ms=PATIENCE_MS)
+            assert not (tmp_path / "held").exists(), padding
+
+
 #: Keys that end a program which asks for a password, or more text than it takes: a shell gets the rest.
 LEAVING = ["\x03", "\x1c", "\x04", "\x03" + " " * 60_000, "\n", "x" * 4090 + "; "]
 

@@ -46,7 +46,7 @@ _CHANGES = (
 _MAX_TEXTS = 1 << 18
 _MAX_READINGS = 1 << 16
 #: The most output since the prompt that is searched for the first row of the line, in bytes.
-_LINE_BYTES = 32 * 1024
+LINE_BYTES = 32 * 1024
 #: What zsh and fish show behind output without a line end, before they move to the next row.
 _LINE_END_MARKS = frozenset(("", "%", "#", "\u23ce", "\u00b6"))
 #: The most output since the last Enter that is searched for the prompt, in bytes.
@@ -108,7 +108,7 @@ class LineLocation:
         begin = returned if is_marked else entered
         if begin < stream.incarnation_raw:
             return row if self._far_end.is_device() else 0  # a device's line has no line end
-        is_short = stream.raw_size - begin <= _LINE_BYTES
+        is_short = stream.raw_size - begin <= LINE_BYTES
         above = rows_above(screen, stream.read_raw(begin, stream.raw_size)) if is_short else None
         if above is None:
             return None if is_marked else 0
@@ -120,7 +120,7 @@ class LineLocation:
     def first_key_place(self, screen: ScreenSnapshot) -> tuple[int, int]:
         """Return row and column of the cursor when the first key of the line was typed; the cursor's row if it is not known."""
         stream, raw, width = self._stream, self._typed.raw, self._terminal.width()
-        if raw < stream.incarnation_raw or stream.raw_size - raw > _LINE_BYTES:
+        if raw < stream.incarnation_raw or stream.raw_size - raw > LINE_BYTES:
             return screen.cursor[0], 0
         column = _width(text_before_cursor(stream, raw, width)) % width
         above = rows_above(screen, b"\x1b[%dG" % (column + 1) + stream.read_raw(raw, stream.raw_size)) or 0
