@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ptyctl.core.control_sequences import ALTERNATE_SCREENS
 from ptyctl.core.shells import may_run_shell, shell_dialect
 from ptyctl.policy.rules import SHELL_PLATFORM
 from ptyctl.session.device.exchange import lines_before, text_before_cursor, text_behind_prompt
@@ -108,4 +107,4 @@ class InputPlaces:
             is_answered = typed.entered_raw < 0 or b"\n" in stream.read_raw(typed.entered_raw, typed.raw)
             before = text_before_cursor(stream, typed.raw, self._terminal.width())
             self._begun_at = typed.raw, learned, is_answered and before.endswith(learned or "")  # output may precede the prompt
-        return self._begun_at[2] and ALTERNATE_SCREENS.isdisjoint(stream.terminal_modes)
+        return self._begun_at[2] and not self._terminal.shows_alternate_screen()
