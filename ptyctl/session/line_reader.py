@@ -74,6 +74,8 @@ class LineReader:
             is_same = (raw, places, in_lines) == (self._stream.raw_size, self._places.now(), self._terminal.reads_lines())
             if is_same and self._terminal.input_is_read() is not False:
                 readings = self._shown_lines(screen, key, places)
+                if not readings and places[0].where == "program":
+                    places = self._places.in_program(places[-1]._replace(is_ahead=True))  # perhaps for the shell
                 if readings or self._line.typed is None or not await self._echo.continues(raw):
                     return places, readings
         return self._places.now(), []
@@ -128,7 +130,7 @@ class LineReader:
         return list(dict.fromkeys(line for lines in shown for line in lines))
 
     def _lines_for_program(self, screen: ScreenSnapshot, top: int) -> list[str]:
-        """Return the readings of a line that a program gets.
+        """Return the readings of a line that a program gets; none if a shell may get it, and it cannot be read.
 
         On another machine that is a guess: a shell may show a prompt that is not known. So the rows since the first key are
         read too, outside the alternate screen, and what was typed counts.
@@ -136,7 +138,11 @@ class LineReader:
         readings = self._readings_of(screen, [self._terminal.learned_prompt], top)
         readings = readings or [row.strip() for row in screen.rows[screen.cursor[0] :][:1]]
         if self._terminal.shell_in_foreground() is None:
-            readings += [] if screen.alt_screen else lines_from(screen, *self._location.first_key_place(screen))
+            if not screen.alt_screen:
+                place = self._location.first_key_place(screen)
+                if place is None or not (since := lines_from(screen, *place)):
+                    return []
+                readings += since
             readings += [] if self._line.typed_text is None else [self._line.typed_text.strip()]
         return list(dict.fromkeys(readings))
 

@@ -488,7 +488,7 @@ async def test_line_that_wraps_over_ssh_is_judged_whole(
             assert (await shell.screen(until_regex=r"(?m)^begun\n+u@host:/p+\$ *$", timeout_ms=PATIENCE_MS)).matched
             with pytest.raises(PtyctlError) as caught:
                 await write(shell, data=f"{line}\n")
-            # without marks, or with keys of unknown effect, the reading may be uncertain: then nobody can approve it
+            # without marks, or with keys of unknown effect, the reading may be uncertain: then it is refused
             is_certain = integration == "auto" and "\x1b" not in line
             expected = {ErrorCode.APPROVAL_PENDING} if is_certain else {ErrorCode.APPROVAL_PENDING, ErrorCode.POLICY_DENIED}
             assert caught.value.code in expected, caught.value
@@ -545,6 +545,11 @@ async def test_line_over_ssh_at_a_prompt_of_another_host_is_judged_whole(tmp_pat
         with pytest.raises(PtyctlError) as caught:
             await write(shell, data=f"ech\x1b[Co {'x' * 102} > ./held\n")  # the blank is in the last of 120 columns
         assert caught.value.code in (ErrorCode.APPROVAL_PENDING, ErrorCode.POLICY_DENIED)
+        assert not (tmp_path / "held").exists()
+        error = await refusal_of(shell, data=f"ech\x1b[Co {'x' * 102} > ./held {'# > $ ' * 200}\n")  # too many readings
+        assert error.details["reason"] == "unreadable"
+        await refusal_of(shell, key="enter")  # the line is still there
+        await write(shell, key="ctrl_c")
         assert not (tmp_path / "held").exists()
 
 

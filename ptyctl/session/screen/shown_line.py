@@ -117,14 +117,19 @@ class LineLocation:
             return top if top >= 0 else None
         return top + 1  # the first row shows the line before
 
-    def first_key_place(self, screen: ScreenSnapshot) -> tuple[int, int]:
-        """Return row and column of the cursor when the first key of the line was typed; the cursor's row if it is not known."""
+    def first_key_place(self, screen: ScreenSnapshot) -> tuple[int, int] | None:
+        """Return row and column of the cursor when the first key of the line was typed; None if they are not known.
+
+        Without a key, the line is in the cursor's row.
+        """
         stream, raw, width = self._stream, self._typed.raw, self._terminal.width()
-        if raw < stream.incarnation_raw or stream.raw_size - raw > LINE_BYTES:
+        if raw < stream.incarnation_raw:
             return screen.cursor[0], 0
+        if stream.raw_size - raw > LINE_BYTES:
+            return None
         column = _width(text_before_cursor(stream, raw, width)) % width
-        above = rows_above(screen, b"\x1b[%dG" % (column + 1) + stream.read_raw(raw, stream.raw_size)) or 0
-        return max(screen.cursor[0] - above, 0), column
+        above = rows_above(screen, b"\x1b[%dG" % (column + 1) + stream.read_raw(raw, stream.raw_size))
+        return None if above is None else (max(screen.cursor[0] - above, 0), column)
 
     def prompts(self, screen: ScreenSnapshot, top: int) -> list[str | None]:
         """Return the possible prompts of the line at the cursor, which begins at the row `top` or below it.
@@ -255,7 +260,7 @@ def text_after(prompt: str, line: str) -> str | None:
 
 
 def first_row_of(screen: ScreenSnapshot, prompt: str | None, text: str) -> int | None:
-    """Return the row from which on the screen shows the known prompt and this text alone up to the cursor; None without one."""
+    """Return the row where the known prompt begins, if the screen shows it and this text alone up to the cursor; else None."""
     line, (row, column) = f"{prompt or ''}{text}", screen.cursor
     rows, rest = divmod(len(line), screen.cols)
     first = row - rows
