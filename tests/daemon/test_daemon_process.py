@@ -460,3 +460,9 @@ async def test_daemon_whose_terminal_closes_hands_over(runtime_dir: RuntimeDir) 
         assert await asyncio.wait_for(daemon.wait(), PATIENCE_S) == 0
     async with await RemoteController.connect(runtime_dir) as second:
         assert (await SessionHandle(second, handle.session_id).exec("echo $x")).stdout == "kept\n"
+
+
+def test_end_of_a_daemon_in_this_process_whose_lock_is_still_held_does_not_end_the_process(runtime_dir: RuntimeDir) -> None:
+    with open_listen_socket(runtime_dir):
+        assert daemon_pid(runtime_dir) == os.getpid()
+        end_daemon(runtime_dir)
