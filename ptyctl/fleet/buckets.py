@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
 import nats.errors
+from nats.aio.msg import Msg
 from nats.js import JetStreamContext, api
 from nats.js.errors import APIError, KeyNotFoundError, KeyWrongLastSequenceError, NotFoundError
 from nats.js.kv import KeyValue
@@ -38,6 +39,13 @@ _CREATED_POLL_S = 0.05
 #: How long the marker of a deleted key stays in a bucket whose keys do not expire (seconds). A node that reads no changes for
 #: longer finds that the key is missing.
 _MARKERS_S = 30 * 60
+
+#: Changes that a watch has received and its reader has not; the library holds more, up to its own limits.
+_QUEUED = 256
+#: After how long the servers end the watch of a client that is gone (seconds).
+_INACTIVE_S = 300.0
+#: Headers of the markers that replace the value of a deleted or expired key.
+_MARKER_HEADERS = frozenset({"KV-Operation", "Nats-Marker-Reason"})
 
 #: JetStream's error codes of a compare-and-set with another revision than the key's.
 _WRONG_LAST_SEQUENCE = (10071, 10164)
@@ -109,18 +117,79 @@ class Bucket:
 
         Expiry is not reported.
         """
+        changes: asyncio.Queue[Msg] = asyncio.Queue(_QUEUED)
         async with reported("report changes"):
-            watcher = await self.store.watchall()
+            subscription = await self.store._js.subscribe(
+                f"{self.store._pre}>",
+                stream=self.store._stream,
+                cb=changes.put,
+                ordered_consumer=True,
+                deliver_policy=api.DeliverPolicy.LAST_PER_SUBJECT,
+                inactive_threshold=_INACTIVE_S,
+            )
+        first = _FirstValues(subscription)
         try:
-            async for update in watcher:
-                if update is None:  # all values of the start were sent
-                    yield None
+            await first.ask()
+            if first.are_complete:
+                yield None
+            while True:
+                try:
+                    async with asyncio.timeout(None if first.are_complete else RETRY_S):
+                        message = await changes.get()
+                except TimeoutError:
+                    await first.ask()
+                    if first.are_complete:
+                        yield None
                     continue
-                assert update.revision is not None
-                is_value = update.operation is None and update.value is not None
-                yield update.key, Entry(update.value or b"", update.revision) if is_value else None
+                yield self._change(message)
+                if not first.are_complete:
+                    first.receive(message.metadata)
+                    if first.are_complete:
+                        yield None
         finally:
-            await watcher.stop()  # type: ignore[no-untyped-call]
+            await subscription.unsubscribe()
+
+    def _change(self, message: Msg) -> tuple[str, Entry | None]:
+        """Return the key of a message with its value; None if it is the marker of a deleted key."""
+        is_marker = not _MARKER_HEADERS.isdisjoint(message.headers or ())
+        entry = None if is_marker else Entry(message.data, message.metadata.sequence.stream)
+        return message.subject.removeprefix(self.store._pre), entry
+
+
+class _FirstValues:
+    """Finds out when a watch has received all values that its bucket had at the start.
+
+    The marker of nats-py can come too early (nats.py issue 842): it does not count messages that are on their way to the
+    client, and a message can report that none is pending while other keys are written. Here the servers say how many
+    messages come first; the last of them also reports that none is pending.
+    """
+
+    def __init__(self, subscription: JetStreamContext.PushSubscription) -> None:
+        self.are_complete = False
+        self._subscription = subscription
+        #: The last message that was received, and the last of the first ones: sequence numbers of the consumer.
+        self._received = 0
+        self._last = 0
+
+    async def ask(self) -> None:
+        """Ask the servers for the number of messages: at the start, and again if no message comes, as when keys expire.
+
+        Raises:
+            PtyctlError: IO_ERROR.
+        """
+        try:
+            async with reported("report changes"):
+                info = await self._subscription.consumer_info()
+        except NotFoundError as error:  # its server was restarted; the library creates another consumer
+            raise _no_answer("report changes", error) from None
+        pending = info.num_pending or 0
+        self._last = (info.delivered.consumer_seq if info.delivered is not None else 0) + pending
+        self.are_complete = not pending and self._received >= self._last
+
+    def receive(self, metadata: Msg.Metadata) -> None:
+        """Count a received message."""
+        self._received = metadata.sequence.consumer
+        self.are_complete = self._received >= self._last and not metadata.num_pending
 
 
 async def open_bucket(stream: JetStreamContext, name: str, *, replicas: int = 1, ttl_s: float | None = None) -> Bucket:

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any, cast
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 from nats.js import JetStreamContext, api
-from nats.js.errors import APIError, BucketNotFoundError
+from nats.js.errors import APIError, BucketNotFoundError, NotFoundError
 from nats.js.kv import KeyValue
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.fleet import buckets
-from ptyctl.fleet.buckets import BUCKET_TTL_S, CLAIMS, LEASES, NODES, SESSIONS, ConflictError, Entry, find_problems, open_bucket
+from ptyctl.fleet.buckets import (
+    BUCKET_TTL_S,
+    CLAIMS,
+    LEASES,
+    NODES,
+    SESSIONS,
+    Bucket,
+    ConflictError,
+    Entry,
+    find_problems,
+    open_bucket,
+)
 
 FIRST, SECOND = b"1", b"2"
 
@@ -44,6 +57,107 @@ async def test_watch_yields_values_changes_and_deletions(client: Client) -> None
     await bucket.delete("a")
     assert await anext(changes) == ("a", None)
     await changes.aclose()
+
+
+class _LateMessages:
+    """The streams of a client that receives no message before it knows how many there are."""
+
+    def __init__(self, stream: JetStreamContext) -> None:
+        self._stream = stream
+        self._arrived = asyncio.Semaphore(0)
+        self._may_pass = asyncio.Event()
+
+    async def subscribe(self, *args: Any, cb: Any, **options: Any) -> Any:
+        async def hold(message: Msg) -> None:
+            self._arrived.release()
+            await self._may_pass.wait()
+            await cb(message)
+
+        subscription = await self._stream.subscribe(*args, cb=hold, **options)
+        ask = subscription.consumer_info
+
+        async def consumer_info() -> api.ConsumerInfo:
+            await self._arrived.acquire()
+            info = await ask()
+            asyncio.get_running_loop().call_soon(self._may_pass.set)
+            return info
+
+        subscription.consumer_info = consumer_info  # type: ignore[method-assign]
+        return subscription
+
+
+async def test_watch_of_values_that_arrive_late_is_complete_after_the_last(client: Client) -> None:
+    bucket = await open_bucket(client.jetstream(), SESSIONS)
+    await bucket.put("a", FIRST)
+    await bucket.put("b", SECOND)
+    bucket.store._js = cast("JetStreamContext", _LateMessages(client.jetstream()))
+    changes = bucket.watch()
+    assert [await anext(changes) for _ in range(3)] == [("a", Entry(FIRST, 1)), ("b", Entry(SECOND, 2)), None]
+    await changes.aclose()
+
+
+class _Consumer:
+    """A consumer that answers with its numbers of delivered and pending messages in turn."""
+
+    def __init__(self, *answers: tuple[int, int]) -> None:
+        self._answers = iter(answers)
+
+    async def consumer_info(self) -> Mock:
+        delivered, pending = next(self._answers)
+        return Mock(delivered=Mock(consumer_seq=delivered), num_pending=pending)
+
+
+def first_values(*answers: tuple[int, int]) -> buckets._FirstValues:
+    return buckets._FirstValues(cast("JetStreamContext.PushSubscription", _Consumer(*answers)))
+
+
+def metadata(number: int, pending: int) -> Msg.Metadata:
+    return cast("Msg.Metadata", Mock(sequence=Mock(consumer=number), num_pending=pending))
+
+
+@pytest.mark.parametrize(
+    ("answer", "pending", "complete_after"),
+    [
+        ((0, 2), [1, 0], 2),
+        ((2, 0), [1, 0], 2),  # both are under way
+        ((1, 2), [0, 1, 0], 3),  # a message reports that none is pending, while others are written
+        ((0, 2), [1, 2, 1, 0], 4),
+    ],
+)
+async def test_first_values_are_complete_with_the_last_one(
+    answer: tuple[int, int], pending: list[int], complete_after: int
+) -> None:
+    first = first_values(answer)
+    await first.ask()
+    assert not first.are_complete
+    for number, left in enumerate(pending, 1):
+        first.receive(metadata(number, left))
+        assert first.are_complete == (number == complete_after)
+
+
+async def test_first_values_of_an_empty_bucket_are_complete_at_once() -> None:
+    first = first_values((0, 0))
+    await first.ask()
+    assert first.are_complete
+
+
+async def test_first_values_that_expire_before_they_arrive_are_not_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buckets, "RETRY_S", 0.01)
+    consumer: Any = _Consumer((0, 2), (0, 1), (0, 0))
+    consumer.unsubscribe = AsyncMock()
+    stream = Mock(subscribe=AsyncMock(return_value=consumer))
+    changes = Bucket(Mock(_js=stream, _pre="$KV.sessions.", _stream="KV_sessions"), 0, None).watch()
+    async with asyncio.timeout(10):
+        assert await anext(changes) is None
+    await changes.aclose()
+    consumer.unsubscribe.assert_awaited_once()
+
+
+async def test_watch_whose_consumer_is_gone_is_an_io_error() -> None:
+    consumer = Mock(consumer_info=AsyncMock(side_effect=NotFoundError))
+    with pytest.raises(PtyctlError) as raised:
+        await buckets._FirstValues(consumer).ask()
+    assert raised.value.code is ErrorCode.IO_ERROR
 
 
 @pytest.mark.parametrize(
