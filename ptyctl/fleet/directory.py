@@ -139,13 +139,17 @@ class NodeDirectory:
         #: When each node has left; a node that was never seen has left before this directory was complete.
         self._left_at: dict[str, float] = {}
         self._complete_at: float | None = None
+        self._is_withdrawn = False
 
     async def announce(self, row: NodeRow) -> None:
-        """Announce this node for the next TTL. Raises PtyctlError IO_ERROR."""
+        """Announce this node for the next TTL, unless it was withdrawn. Raises PtyctlError IO_ERROR."""
+        if self._is_withdrawn:
+            return
         await self._bucket.put(encode_key(self.node), json.dumps(asdict(row)).encode())
 
     async def withdraw(self) -> None:
-        """Remove this node's row, at its planned end."""
+        """Remove this node's row, at its planned end. Later announcements have no effect. Raises PtyctlError IO_ERROR."""
+        self._is_withdrawn = True
         await self._bucket.delete(encode_key(self.node))
 
     async def follow(self) -> None:

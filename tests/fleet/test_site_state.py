@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock, Mock
 
@@ -18,6 +19,7 @@ from ptyctl.fleet.credentials import Credentials
 from ptyctl.fleet.directory import NodeRow, decode_node
 from ptyctl.fleet.node_lease import Renewal
 from ptyctl.fleet.site_state import check_hub, check_site, read_site
+from tests.fleet.nodes import running_node
 
 ROW = NodeRow("a", "1", "host", 1.5, 2, ("dc1",), site="fra")
 
@@ -45,6 +47,20 @@ def test_row_of_a_node_is_read_also_with_fields_of_a_later_version() -> None:
 def test_value_that_is_no_row_of_the_node_is_refused_with_the_reason(entry: Entry, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         decode_node("a", entry)
+
+
+async def test_node_that_is_announced_while_it_ends_is_not_up(
+    nats_server: NatsCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_node(nats_server, "a", tmp_path / "a") as node:
+        end = node.fleet.links.aclose
+
+        async def announce_and_end() -> None:
+            await node.fleet._announce()  # as its periodic task does
+            await end()
+
+        monkeypatch.setattr(node.fleet.links, "aclose", announce_and_end)
+    assert (await read_site(Credentials(site="site", node="b", servers=tuple(nats_server.urls))))["nodes"] == []
 
 
 async def test_node_with_an_invalid_row_is_reported_and_the_others_are_shown(nats_server: NatsCluster) -> None:
