@@ -20,6 +20,7 @@ from ptyctl.core.renderer import render_line
 from ptyctl.policy.pending_line import PendingLine, Piece, keys_after_last_line
 from ptyctl.policy.rules import Decision, Verdict, Where
 from ptyctl.policy.shell_command import expands_history, runs_history
+from ptyctl.session.device.prompt_guard import SLOW_PROMPT_WAIT_S
 from ptyctl.session.io.gate import Refusal, Split, Writer
 from ptyctl.session.io.input_echo import SETTLE_WAIT_S, InputEcho
 from ptyctl.session.io.prompt import PROMPT_BYTES
@@ -39,6 +40,8 @@ from .verdict_thread import LONG_TEXT, judge_in_thread, judge_outside_loop
 
 #: The longest wait for the text of a prompt that the shell has reported (seconds).
 PROMPT_WAIT_S = 1.0
+#: How often a wait that takes longer, because a local shell does not read yet, checks that (seconds).
+_PROMPT_POLL_S = 0.05
 #: How often a text is judged because it goes to another place, or another policy is in force, than when its judgement began.
 _JUDGEMENTS = 3
 #: The longest input that is judged while nothing else happens, in bytes: an answer that is typed once a pattern matches.
@@ -337,14 +340,21 @@ class Authorization:
     async def prompt_shown(self) -> None:
         """Wait until the prompt is shown. One without text is waited for once."""
         terminal, stream = self._terminal, self._stream
-        deadline = terminal.now() + PROMPT_WAIT_S
+        begin = terminal.now()
+        deadline, limit = begin + PROMPT_WAIT_S, begin + SLOW_PROMPT_WAIT_S
         while self.awaits_prompt() and stream.ended is None:
-            if terminal.now() >= deadline:
+            now = terminal.now()
+            if now >= limit or (now >= deadline and not self._shell_has_yet_to_read()):
                 self._without_prompt_text = stream.shell_returned_raw
                 return
+            deadline = max(deadline, now + _PROMPT_POLL_S)
             await stream.wait(deadline)
         while stream.ended is None and terminal.now() < deadline and not await terminal.nothing_more():
             pass
+
+    def _shell_has_yet_to_read(self) -> bool:
+        """Return whether the terminal would certainly handle a key before a shell reads it: Ctrl-D would be lost."""
+        return self._terminal.reads_lines() and self._terminal.waits_for_input() is False
 
     def sending(self, data: bytes) -> None:
         """Note the program that gets input which may submit a line: its wake-ups then show whether it has read the input."""

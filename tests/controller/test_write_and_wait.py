@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import os
 import re
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import pytest
 from fixtures.servers.programs import require_program
 from ptyctl.api import Controller, ErrorCode, IoRequest
 from ptyctl.api.handle import SessionHandle
-from tests.controller.session_calls import PATIENCE_MS, Open, execute, read, refused, scripted_program, write
+from tests.controller.session_calls import PATIENCE_MS, Open, execute, read, refused, scripted_program, until_ended, write
 
 WAIT = {"timeout_ms": PATIENCE_MS}
 #: Boots after the third Space, whenever that is.
@@ -88,6 +90,21 @@ async def test_write_after_exec_without_marks_does_not_match_the_echo_after_a_sl
     assert (await shell.exec("true", timeout_ms=PATIENCE_MS)).done_reason == "marker"  # before the prompt's text
     reply = await write(shell, data="echo ready\n", until_regex="ready", **WAIT)
     assert re.fullmatch(r"echo ready\n+ready", reply.chunk or "")
+
+
+async def test_key_after_exec_waits_until_the_shell_reads(
+    bash: SessionHandle, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The terminal would take a Ctrl-D that is typed earlier, and the line editor would not see it."""
+    monkeypatch.setattr("ptyctl.session.authorization.PROMPT_WAIT_S", 0.0)
+    os.mkfifo(tmp_path / "prompt")
+    await bash.exec(f"PS1='$(cat {tmp_path / 'prompt'})$ '")  # ends with the prompt mark
+    pressed = asyncio.create_task(bash.key("ctrl_d"))
+    early, _ = await asyncio.wait({pressed}, timeout=0.1)
+    await asyncio.to_thread((tmp_path / "prompt").write_text, "ready")
+    await pressed
+    await until_ended(bash)
+    assert not early
 
 
 async def test_write_at_an_empty_prompt_needs_no_prompt_text(bash: SessionHandle) -> None:
