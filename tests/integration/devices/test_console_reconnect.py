@@ -221,8 +221,9 @@ async def test_console_lost_repeatedly_reconnects_each_time(
         one = await open_console(controller)
         found = await controller._registry.find(one.session_id)
         for incarnation in (2, 3, 4):
-            inventory.relay.reset()
             async with asyncio.timeout(PATIENCE_S):
+                await inventory.relay.linked.wait()
+                inventory.relay.reset()
                 while found.incarnation < incarnation or found.state != "open":
                     await found.signal.wait()
         assert (await exec_with_retries(one, "show version")).mode == "privileged"
