@@ -49,7 +49,8 @@ class Fleet:
 
 
 @pytest.fixture
-async def running(tmp_path: Path) -> AsyncIterator[Fleet]:
+async def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Fleet]:
+    monkeypatch.setattr(site_state, "_CONNECT_S", 60.0)  # the limit is for a person who waits
     folder = new_site(tmp_path)
     with site_server(folder):
         async with AsyncExitStack() as stack:
