@@ -18,7 +18,8 @@ from fixtures.tmux.person import Person
 from fixtures.tmux.server import running_tmux
 from ptyctl import connect
 from ptyctl.daemon.runtime_dir import RuntimeDir
-from tests.cli.command_line import PROGRAM, attach_pid, open_local, ptyctl, terminal_environment
+from tests.cli.command_line import PROGRAM, attach_pid, open_local, ptyctl, screen_rows, terminal_environment
+from tests.controller.session_calls import PATIENCE_MS
 
 INITIALIZE = {
     "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
@@ -81,6 +82,11 @@ class SharedConsole:
     def execute(self, agent: Agent, cmd: str) -> dict[str, Any]:
         return agent.call("ptyctl_session_exec", session_id=self.session_id, cmd=cmd)
 
+    def prompt_shown(self, agent: Agent, after: str) -> None:
+        """Wait for the prompt after a line of output: the reply of its command can precede it."""
+        fields = {"cursor": "0", "until_regex": rf"(?m)^{after}\n.*[$#] $", "timeout_ms": PATIENCE_MS}
+        assert agent.call("ptyctl_session_io", session_id=self.session_id, action="read", **fields)["matched"]
+
 
 @pytest.fixture
 def console(runtime_dir: RuntimeDir) -> Iterator[SharedConsole]:
@@ -114,16 +120,17 @@ def test_one_client_types_and_all_clients_see_the_same(console: SharedConsole) -
     people[0].type("echo no\r")
     people[0].sees("you only watch")
     assert console.execute(agents[0], "echo $((20 + 22)) answers")["stdout"] == "42 answers\n"
-    for person in people:
-        person.sees("42 answers")
+    console.prompt_shown(agents[0], "42 answers")
     seen = [
         agent.call("ptyctl_session_io", session_id=console.session_id, action="read", cursor="0")["chunk"] for agent in agents
     ]
     assert seen[0] == seen[1] == seen[2]
     assert "42 answers\n" in seen[0]
     assert "echo no" not in seen[0]
-    screens = [person.until(lambda rows: any("42 answers" in row for row in rows))[:22] for person in people]
-    assert screens[0] == screens[1]
+    screen = screen_rows(console.session_id)
+    assert "42 answers" in screen
+    for person in people:
+        person.until(lambda rows: [row.rstrip() for row in rows[:22]] == screen)
     assert b"42 answers\r\n" in asyncio.run(received(console.session_id, b"42 answers\r\n"))
 
 
