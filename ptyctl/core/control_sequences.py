@@ -27,6 +27,8 @@ ETX = b"\x03"  # Ctrl-C
 LF = b"\x0a"
 CR = b"\x0d"
 NAK = b"\x15"  # Ctrl-U
+#: Ctrl-C and Ctrl-\: the terminal sends a signal for them (termios VINTR, VQUIT).
+INTERRUPT_BYTES = ETX + b"\x1c"
 ESC = b"\x1b"
 
 #: Brackets around pasted text (xterm, private mode 2004), which an application inserts without interpreting it.

@@ -7,6 +7,7 @@ import base64
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,6 +106,19 @@ async def test_key_after_exec_waits_until_the_shell_reads(
     await pressed
     await until_ended(bash)
     assert not early
+
+
+@pytest.mark.parametrize("waits", [{}, {"until_regex": r"\^C", **WAIT}])
+@pytest.mark.parametrize("keys", [{"key": "ctrl_c"}, {"data": "\x03"}])
+async def test_interrupt_after_exec_does_not_wait_until_the_shell_reads(
+    bash: SessionHandle, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, keys: dict[str, str], waits: dict[str, Any]
+) -> None:
+    for limit in ("PROMPT_WAIT_S", "SLOW_PROMPT_WAIT_S"):
+        monkeypatch.setattr(f"ptyctl.session.authorization.{limit}", 3600.0)
+    os.mkfifo(tmp_path / "prompt")
+    await bash.exec(f"PS1='$(cat {tmp_path / 'prompt'})$ '")
+    async with asyncio.timeout(60):
+        await write(bash, **keys, **waits)
 
 
 async def test_write_at_an_empty_prompt_needs_no_prompt_text(bash: SessionHandle) -> None:

@@ -13,7 +13,7 @@ from ptyctl.api.controller import Progress
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.io import DEFAULT_WAIT_MS, MAX_WAIT_MS, IoReply, IoRequest
 from ptyctl.cancellation import cancel_and_wait
-from ptyctl.core.control_sequences import DECCKM, ETX
+from ptyctl.core.control_sequences import DECCKM, ETX, INTERRUPT_BYTES
 from ptyctl.core.echo import echo_end, may_continue_echo
 from ptyctl.core.keys import BREAK, INTERRUPTS, key_bytes, key_name
 from ptyctl.session.activity import writer_fields
@@ -159,7 +159,8 @@ async def _write_and_wait(session: Session, request: IoRequest, writer: Writer, 
     if conditions.pattern is None and conditions.idle_s is None:
         conditions = replace(conditions, idle_s=RESPONSE_PAUSE_S, idle_after_output=True)
     await _prompt_text(session)
-    await session.gate.prompt_shown()  # the echo follows this prompt
+    if not _is_interrupt(request):
+        await session.gate.prompt_shown()  # the echo follows this prompt
     cursor, raw = stream.spool_end, stream.raw_size
     line = _echoed_line(request)
     if line is not None:
@@ -179,6 +180,12 @@ async def _write_and_wait(session: Session, request: IoRequest, writer: Writer, 
         written += repeated
     reply.action, reply.bytes_written = "write", written
     return reply
+
+
+def _is_interrupt(request: IoRequest) -> bool:
+    if request.key is not None:
+        return key_name(request.key) in INTERRUPTS
+    return request.data is not None and not request.data.encode("utf-8", "surrogateescape").strip(INTERRUPT_BYTES)
 
 
 async def _prompt_text(session: Session) -> None:

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, Protocol
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.api.policy import PendingApproval, PolicyWarning
 from ptyctl.api.session import Pace
-from ptyctl.core.control_sequences import ETX, PASTE_BEGIN, PASTE_END
+from ptyctl.core.control_sequences import ETX, INTERRUPT_BYTES, PASTE_BEGIN, PASTE_END
 from ptyctl.core.lease import Leases, Owner
 from ptyctl.core.principal import Principal
 from ptyctl.core.shells import shell_dialect
@@ -498,7 +498,8 @@ class Gate:
         if writer.command:
             inspector.line_replaced()
             return None
-        await self.prompt_shown()
+        if data().strip(INTERRUPT_BYTES):
+            await self.prompt_shown()
         if writer.judged or not inspector.is_judged(whole := data(), writer):
             return None
         cuts = self._cuts
