@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -206,14 +208,18 @@ async def test_cancelled_wait_leaves_command_running(raw: Raw, runtime_dir: Runt
         assert (await handle.wait(begun.block_id)).stdout.endswith("got on\n")
 
 
-async def test_progress_is_reported_during_call(runtime_dir: RuntimeDir) -> None:
-    told: list[tuple[int, float]] = []
+async def test_progress_is_reported_during_call(runtime_dir: RuntimeDir, tmp_path: Path) -> None:
+    os.mkfifo(end := tmp_path / "end")
+    told: asyncio.Queue[tuple[int, float]] = asyncio.Queue()
     async with await RemoteController.connect(runtime_dir) as controller:
         handle = await SessionHandle.open(controller, protocol="local", command=("bash", "--norc", "--noprofile"))
-        request = ExecRequest.of({"session_id": handle.session_id, "cmd": "echo a; read -r -t 2.5 line", "timeout_ms": 20_000})
-        await controller.exec(request, lambda received, seconds: told.append((received, seconds)))
-    assert len(told) >= 2
-    assert told[0][1] < told[1][1]
+        request = ExecRequest.of({"session_id": handle.session_id, "cmd": f"cat {end}", "timeout_ms": 60_000})
+        running = asyncio.create_task(controller.exec(request, lambda *reported: told.put_nowait(reported)))
+        async with asyncio.timeout(60):
+            (_, first_s), (_, second_s) = await told.get(), await told.get()
+        await asyncio.to_thread(end.write_text, "")
+        assert (await running).exit_code == 0
+    assert first_s < second_s
 
 
 async def test_invalid_message_does_not_end_connection(raw: Raw) -> None:
