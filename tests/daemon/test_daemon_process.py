@@ -334,7 +334,10 @@ async def test_daemon_creates_its_deleted_runtime_directory_again(runtime_dir: R
         await handle.lock()
         await handle.exec("x=kept")
         first = daemon_pid(runtime_dir)
+        assert first is not None
+        os.kill(first, signal.SIGSTOP)  # it would create files while the others are being deleted
         shutil.rmtree(runtime_dir.path)
+        os.kill(first, signal.SIGCONT)
         await wait_until(lambda: runtime_dir.socket.exists() and runtime_dir.fd_store_socket.exists())
         assert stat.S_IMODE(runtime_dir.path.stat().st_mode) == 0o700
         async with await RemoteController.connect(runtime_dir) as again:
