@@ -64,8 +64,8 @@ async def test_key_of_a_node_does_not_write_rows_or_read_inboxes_of_another(tmp_
         async with Membership(load_credentials(folder / "alpha.toml")):  # creates the buckets
             client = await connect(load_credentials(folder / "beta.toml"))
             alpha = await connect(load_credentials(folder / "alpha.toml"))
-            stream = client.jetstream(timeout=1)
-            await stream.publish("$KV.nodes.beta", b"own row")
+            await client.jetstream(timeout=60).publish("$KV.nodes.beta", b"own row")
+            stream = client.jetstream(timeout=1)  # a refused message has no answer
             for bucket, key in (("nodes", "alpha"), ("sessions", "alpha.s1"), ("leases", "alpha")):
                 with pytest.raises(NatsError):
                     await stream.publish(f"$KV.{bucket}.{key}", b"forged")

@@ -109,6 +109,7 @@ async def test_closed_session_of_another_node_is_readable_and_not_listed_until_i
 ) -> None:
     async with running_node(nats_server, "a", tmp_path / "a") as a, running_node(nats_server, "b", tmp_path / "b") as b:
         handle = await SessionHandle.open(a.controller, protocol="local", command=["echo", "from a"])
+        assert (await handle.read(until_regex="from a", timeout_ms=50_000)).matched  # before the close, which ends the program
         there = SessionHandle(b.controller, handle.session_id)
         await until(lambda: b.fleet.sessions.node_of(handle.session_id) == "a")
         await handle.close(force=True)
