@@ -10,6 +10,7 @@
     ├── ChannelClosed       ALREADY_CLOSED     closed from this side
     ├── ChannelEnded        REMOTE_CLOSED      closed cleanly by the remote end
     ├── ChannelBroken       IO_ERROR           reset, unanswered keepalive, or protocol error
+    │   └── WriteRightEnded                    the right to write has ended (`Channel.guard_output`)
     └── ReceiverFailed      INTERNAL           ended from this side: a bug prevents the processing of its output
 
 Closed, ended and broken are distinct: a client may reconnect after a break; an end or a requested close is final.
@@ -97,6 +98,10 @@ class ChannelBroken(ChannelError):
 
     code = "IO_ERROR"
     retryable = True
+
+
+class WriteRightEnded(ChannelBroken):
+    """The right to write has ended; nothing was sent. The channel is still open."""
 
 
 class ReceiverFailed(ChannelError):

@@ -11,7 +11,7 @@ from contextlib import suppress
 import asyncssh
 
 from transports.channel import Channel, ExitStatus, check_window_size
-from transports.errors import ChannelBroken, ChannelClosed, ChannelError, InvalidOption, ReceiverFailed, Unsupported
+from transports.errors import ChannelClosed, ChannelError, InvalidOption, ReceiverFailed, Unsupported, WriteRightEnded
 from transports.output_delivery import OutputDelivery
 from transports.receiver import Receiver, end_receiver
 from transports.tcp import ACKNOWLEDGED_POLL_S, OutputGuard
@@ -283,7 +283,7 @@ class SshChannel(Channel):
     def write(self, data: bytes) -> int:
         channel = self._open_channel()
         if self._may_send is not None and not self._may_send():
-            raise ChannelBroken(f"the right to write to {self._label} has ended")
+            raise WriteRightEnded(f"the right to write to {self._label} has ended")
         if self._gate.paused:
             return 0
         # More than the window would wait in asyncssh, which sends it when the server opens the window: perhaps too late.

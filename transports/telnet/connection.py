@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import cast
 
 from transports.channel import Pty
-from transports.errors import ChannelBroken, ChannelClosed, ChannelEnded, ChannelError, ReceiverFailed
+from transports.errors import ChannelBroken, ChannelClosed, ChannelEnded, ChannelError, ReceiverFailed, WriteRightEnded
 from transports.output_delivery import OutputDelivery
 from transports.receiver import Receiver, end_receiver
 from transports.tcp import ACKNOWLEDGED_POLL_S, OutputGuard
@@ -143,7 +143,7 @@ class TelnetConnection(asyncio.BufferedProtocol):
             return 0
         if self._guard is not None:
             if not self._guard.may_send():
-                raise ChannelBroken(f"the right to write to {self._peer} has ended")
+                raise WriteRightEnded(f"the right to write to {self._peer} has ended")
             if self._guard.unacknowledged() > MAX_UNACKNOWLEDGED:
                 self.writable.clear()
                 asyncio.get_running_loop().call_later(ACKNOWLEDGED_POLL_S, self._check_acknowledged, self._guard)

@@ -21,7 +21,7 @@ from ptyctl.policy.rules import Decision, Verdict
 from ptyctl.session.clients import current_principal
 from ptyctl.trace import current_trace_id
 from transports.channel import Channel
-from transports.errors import ChannelError
+from transports.errors import ChannelError, WriteRightEnded
 
 from .errors import from_channel
 from .signal import Signal
@@ -384,7 +384,7 @@ class Gate:
         try:
             self._hand_over(out, writer)
         except ChannelError as error:
-            raise from_channel(error) from None
+            raise self._error_of(error) from None
         if out.sent < len(out.data):
             self._front = out
             self._front_task = asyncio.ensure_future(self._send_front(out, writer))
@@ -578,7 +578,16 @@ class Gate:
                 if out.sent < len(out.data):
                     await self._wait_for_room()
         except ChannelError as error:
-            raise from_channel(error) from None
+            raise self._error_of(error) from None
+
+    def _error_of(self, error: ChannelError) -> PtyctlError:
+        """Return the error for the caller. If the right to write has ended since it was checked, it is that of the check."""
+        if isinstance(error, WriteRightEnded):
+            try:
+                self._channel()
+            except PtyctlError as ended:
+                return ended
+        return from_channel(error)
 
     def _hand_over(self, out: _Outgoing, writer: Writer) -> None:
         """Write what the channel accepts now. ECHO is read first: after the input, the program may turn it on again."""

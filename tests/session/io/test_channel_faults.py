@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,11 +16,11 @@ from ptyctl.controller.destinations import Destination
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
 from ptyctl.session.session import Session
-from ptyctl.session.spec import Spec
+from ptyctl.session.spec import Limits, Spec
 from tests.session.conftest import Connect
 from tests.session.scripted_session import PATIENCE_MS, read_from, run_command, write_to
 from transports.channel import Channel, Pty
-from transports.errors import ChannelBroken, ChannelClosed, ChannelEnded, ChannelError, ConnectTimeout
+from transports.errors import ChannelBroken, ChannelClosed, ChannelEnded, ChannelError, ConnectTimeout, WriteRightEnded
 from transports.local import LocalChannel, LocalOptions
 from transports.receiver import Receiver
 
@@ -48,6 +50,46 @@ class Device(MemoryChannel):
                 return b""
             said += line + b"\r\n" + self.answers.get(line.decode(), "").encode() + b"R1# "
         return said
+
+
+class GuardedDevice(Device):
+    """A device on whose console this process may type until `end_right` is called: at its next write, as the time passes."""
+
+    def guard_output(self, may_send: Callable[[], bool], delivery_s: float) -> None:
+        self._may_send = may_send
+        self.end_right: Callable[[], None] | None = None
+
+    def write(self, data: bytes) -> int:
+        if self.end_right is not None:
+            self.end_right()
+        if not self._may_send():
+            raise WriteRightEnded("the right to write to R1 has ended")
+        return super().write(data)
+
+
+@pytest.mark.parametrize("call", [partial(write_to, data="x"), partial(run_command, cmd="show clock")])
+async def test_write_whose_claim_ends_after_its_check_is_claim_lost(
+    tmp_path: Path, call: Callable[[Session], Awaitable[object]]
+) -> None:
+    device, session = GuardedDevice(), Session("s", Spec(protocol="telnet", host="scripted"), tmp_path / "s", Limits())
+    is_owner = True
+
+    def check() -> None:
+        if not is_owner:
+            raise PtyctlError(ErrorCode.CLAIM_LOST, "the lease was not renewed in time")
+
+    def end_right() -> None:
+        nonlocal is_owner
+        is_owner = False
+
+    session.set_ownership_check(check, 1.0)
+    await session.connect(device)
+    assert (await read_from(session.stream, cursor="0", until_regex="R1# ", timeout_ms=PATIENCE_MS)).matched
+    device.end_right = end_right
+    with pytest.raises(PtyctlError) as caught:
+        await call(session)
+    assert (caught.value.code, caught.value.retryable, device.written) == (ErrorCode.CLAIM_LOST, True, b"")
+    await session.close()
 
 
 @pytest.mark.parametrize(
