@@ -81,19 +81,22 @@ class ListenSocket:
         os.close(self._lock)
 
     def _listen(self) -> tuple[socket.socket, int]:
+        """Write the pid, listen, and replace the socket file: a client that finds none takes the daemon for stopped."""
         os.ftruncate(self._lock, 0)
         os.pwrite(self._lock, b"%d\n" % os.getpid(), 0)
-        self._runtime_dir.socket.unlink(missing_ok=True)
+        draft = self._runtime_dir.socket.with_suffix(".new")
+        draft.unlink(missing_ok=True)
         listener = Listener(socket.AF_UNIX, socket.SOCK_STREAM, encode_refusal=encode_rejection)
         umask = os.umask(0o117 if self._runtime_dir.is_system else 0o177)
         try:
-            listener.bind(str(self._runtime_dir.socket))
+            listener.bind(str(draft))
+            listener.listen(socket.SOMAXCONN)
+            draft.replace(self._runtime_dir.socket)
         except BaseException:
             listener.close()
             raise
         finally:
             os.umask(umask)
-        listener.listen(socket.SOMAXCONN)
         return listener, self._runtime_dir.socket.stat().st_ino
 
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,7 @@ from ptyctl.daemon.errors import DaemonError
 from ptyctl.daemon.listen_socket import open_listen_socket
 from ptyctl.daemon.runtime_dir import MAX_LOG_BYTES, RuntimeDir
 from ptyctl.daemon.runtime_dir import _default_path as default_runtime_dir
+from ptyctl.http.listener import Listener
 from tests.daemon.fd_store_processes import fd_store_pid
 from tests.session.scripted_session import wait_until
 
@@ -313,6 +315,27 @@ async def test_daemon_with_deleted_files_leaves_those_of_its_successor(
             os.close(ended)
             assert runtime_dir.socket.exists()
             assert daemon_pid(runtime_dir) in daemons_of(runtime_dir)
+
+
+def test_socket_file_of_a_killed_daemon_stays_until_its_successor_listens(
+    runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client of a system daemon takes the absence of the file for a regular shutdown."""
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(runtime_dir.socket))
+    steps: list[tuple[str, bool]] = []
+    for name in ("bind", "listen"):
+
+        def step(listener: Listener, argument: Any, name: str = name) -> None:
+            steps.append((name, runtime_dir.has_socket))
+            getattr(socket.socket, name)(listener, argument)
+
+        monkeypatch.setattr(Listener, name, step, raising=False)
+    with open_listen_socket(runtime_dir) as listening, socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(runtime_dir.socket))
+        assert listening.is_reachable()
+        assert sorted(path.name for path in runtime_dir.path.iterdir()) == ["daemon.lock", "daemon.sock"]
+    assert steps == [("bind", True), ("listen", True)]
 
 
 async def test_deleted_runtime_directory_open_to_others_is_not_used_again(runtime_dir: RuntimeDir) -> None:

@@ -299,14 +299,12 @@ async def test_id_of_running_call_is_rejected_until_it_ends(raw: Raw) -> None:
     assert "result" in await raw.ask(id=7, method="ptyctl_session", params={"action": "list"})
 
 
-async def test_handshake_with_invalid_environment_is_rejected(raw: Raw) -> None:
+async def test_handshake_with_invalid_environment_is_rejected(connect_raw: Callable[[], Awaitable[Raw]]) -> None:
     for env in ({"A=B": "x"}, {"": "x"}, {"A": "x\0y"}):
-        reader, writer = await asyncio.open_unix_connection(raw.writer.get_extra_info("peername"))
-        other = Raw(reader, writer)
-        answer = await other.say(json.dumps({**GOOD, "env": env}).encode())
+        raw = await connect_raw()
+        answer = await raw.say(json.dumps({**GOOD, "env": env}).encode())
         assert answer["ok"] is False
         assert "an object of strings" in answer["message"]
-        writer.close()
 
 
 async def test_client_that_does_not_read_is_throttled(raw: Raw, runtime_dir: RuntimeDir) -> None:
