@@ -55,14 +55,13 @@ class Host:
         self.controller = AccessController(controller)
         self.rows: list[dict[str, Any]] = []
         self.calls: list[dict[str, Any]] = []
-        self.port = 0
+        self.port = free_port()  # the system gives it to no one else while the bridge is stopped
         self.drop = ""
         self._serving: asyncio.Task[None] | None = None
         self._daemons: set[asyncio.Task[None]] = set()
 
     async def start(self, **options: Any) -> None:
         listener = open_listener(f"127.0.0.1:{self.port}")
-        self.port = listener.getsockname()[1]
         server = BridgeServer(TOKEN, self._connect, self._record, **options)
         self._serving = asyncio.create_task(server.serve(listener))
         await asyncio.sleep(0)

@@ -123,7 +123,7 @@ def test_agent_may_not_open_the_console(runtime_dir: RuntimeDir) -> None:
 
 
 def test_logins_end_with_the_daemon(runtime_dir: RuntimeDir) -> None:
-    first = open_web(runtime_dir)
+    first = open_web(runtime_dir, f"127.0.0.1:{free_port()}")  # the system gives it to no one else meanwhile
     ticket = open_web(runtime_dir)["ticket"]
     cookie = log_in(first).cookies["ptyctl_session"]
     hand_over(runtime_dir)

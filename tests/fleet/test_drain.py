@@ -11,6 +11,7 @@ import pytest
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.session import SessionRequest
+from ptyctl.fleet import drain
 from ptyctl.fleet.certificates import CA_FILE, Authority
 from ptyctl.fleet.control import request
 from ptyctl.fleet.credentials import ADMIN
@@ -53,7 +54,10 @@ async def devices() -> AsyncIterator[str]:
         yield DEVICES.format(port=switch.telnet_port)
 
 
-async def test_drained_node_hands_its_console_over_with_the_lock(make_node: MakeNode, admin: Path) -> None:
+async def test_drained_node_hands_its_console_over_with_the_lock(
+    make_node: MakeNode, admin: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drain, "_COMMAND_S", 60.0)  # a busy machine can stop a command for seconds
     a, b = await make_node("a"), await make_node("b")
     first = await SessionHandle.open(a.local, device="rack", acquire_lock=True, task_id="t", lock_ttl_ms=60_000)
     await until_known(a, "a", "b")
