@@ -266,6 +266,14 @@ def _proc_file(pid: int, name: str) -> str:
         os.close(file)
 
 
+def is_stopped(pid: int) -> bool:
+    """Return whether a process is stopped by a signal or a debugger (proc(5), states T and t)."""
+    try:
+        return _stat(pid)[0] in ("T", "t")
+    except OSError:  # it has ended
+        return False
+
+
 def _stat(pid: int) -> list[str]:
     """Return the fields of /proc/PID/stat after the command, which may contain any character. Raises OSError."""
     return _proc_file(pid, "stat").rpartition(")")[2].split()

@@ -8,17 +8,21 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
+
+from transports.process import is_stopped
 
 from .connection import peer_credentials
 from .errors import DaemonError
 from .fd_store_server import PACKET_BYTES
 from .runtime_dir import RuntimeDir
 
-#: How long the store may take to answer. It answers at once unless it is stopped by a signal.
-ANSWER_TIMEOUT_S = 2.0
+#: How long a store that is stopped by a signal is waited for, and one that the machine is too busy to run (seconds).
+ANSWER_TIMEOUT_S, BUSY_TIMEOUT_S = 2.0, 20.0
 #: Delay between the store's exit and the callback, so that a store that keeps exiting causes no busy loop.
 _RESTART_DELAY_S = 0.2
 _SERVER = Path(__file__).with_name("fd_store_server.py")
@@ -82,7 +86,7 @@ class FdStore:
         try:
             self._link.send(b"list")
             while True:
-                name, ancillary, _, _ = self._link.recvmsg(PACKET_BYTES, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
+                name, ancillary = _receive(self._link)
                 if name in (b"", b"-"):
                     return found
                 if ancillary:  # absent if this process is at RLIMIT_NOFILE
@@ -145,3 +149,14 @@ class FdStore:
         if self._link is None:
             raise OSError(f"the descriptor store did not start in {self._runtime_dir.path}")
         self._watch_link()
+
+
+def _receive(link: socket.socket) -> tuple[bytes, list[tuple[int, int, Any]]]:
+    """Return a packet of the store, and its control messages. Raises TimeoutError."""
+    pid, deadline = peer_credentials(link).pid, time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            return link.recvmsg(PACKET_BYTES, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)[:2]
+        except TimeoutError:
+            if is_stopped(pid) or time.monotonic() >= deadline:
+                raise

@@ -9,7 +9,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,12 @@ PATIENCE_S = 120
 def until_ended(pidfd: int) -> None:
     ended, _, _ = select.select([pidfd], [], [], PATIENCE_S)
     assert ended
+
+
+@pytest.fixture(autouse=True)
+def _patient_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the packets of a test wait longer for a store that a busy machine has stopped."""
+    monkeypatch.setattr("ptyctl.daemon.fd_store.ANSWER_TIMEOUT_S", float(PATIENCE_S))
 
 
 @pytest.fixture
@@ -206,6 +214,33 @@ def test_store_that_does_not_answer_raises_with_its_pid(
         second.retrieve_all()
     second.close()
     os.kill(pid, signal.SIGKILL)
+
+
+def test_store_that_is_not_stopped_may_answer_late(runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    timed_out = threading.Event()
+
+    def is_stopped(pid: int) -> bool:
+        timed_out.set()
+        return False
+
+    def answer_late(listener: socket.socket) -> None:
+        link, _ = listener.accept()
+        with link:
+            assert link.recv(100) == b"list"
+            timed_out.wait(PATIENCE_S)
+            link.send(b"-")
+
+    monkeypatch.setattr("ptyctl.daemon.fd_store.ANSWER_TIMEOUT_S", 0.02)
+    monkeypatch.setattr("ptyctl.daemon.fd_store.is_stopped", is_stopped)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener, ThreadPoolExecutor(1) as threads:
+        listener.bind(str(runtime_dir.fd_store_socket))
+        listener.listen()
+        answered = threads.submit(answer_late, listener)
+        store = FdStore(runtime_dir)
+        assert store.retrieve_all() == {}
+        answered.result()
+        store.close()
+    assert timed_out.is_set()
 
 
 async def test_killed_store_calls_on_exit_and_is_replaced(runtime_dir: RuntimeDir, pipe: tuple[int, int]) -> None:
