@@ -25,7 +25,7 @@ BATCH_S = 0.05
 _RETRY_S = 1.0
 #: Rows that wait for longer count as not writable: the disk hangs (seconds).
 _LATE_S = 5.0
-#: How long a query waits for the rows before it (seconds).
+#: Interval at which a query that waits for rows checks whether they can be written (seconds).
 _QUERY_S = 1.0
 #: How long `close` waits for the last rows (seconds).
 _CLOSE_S = 5.0
@@ -45,6 +45,8 @@ class AuditLog:
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._lost = 0
+        #: Number of rows that were accepted, and of those that are written.
+        self._accepted = self._written = 0
         self._changed = threading.Condition()
         self._closing = threading.Event()
         self._is_idle = True
@@ -61,6 +63,7 @@ class AuditLog:
             if not self._waiting:
                 self._oldest_at = time.monotonic()
             self._waiting.append(row)
+            self._accepted += 1
             self._waiting_bytes += len(row)
             if self._is_idle:  # otherwise the thread reads the queue after its current batch
                 self._start_thread()
@@ -89,9 +92,11 @@ class AuditLog:
             )
 
     def wait_written(self) -> None:
-        """Wait until the rows are written, at most `_QUERY_S`. Blocks: not for an event loop."""
+        """Wait until the rows so far are written, or cannot be written. Blocks: not for an event loop."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._waiting or self._failure is not None, _QUERY_S)
+            last = self._accepted
+            while self._written < last and self.failure is None:
+                self._changed.wait(_QUERY_S)
 
     def close(self) -> None:
         """Write the rows that wait, if the disk takes them, and end."""
@@ -124,6 +129,7 @@ class AuditLog:
                     for row in rows:
                         self._waiting.popleft()
                         self._waiting_bytes -= len(row)
+                    self._written += len(rows)
                     self._oldest_at = time.monotonic()
                     self._lost -= lost
                     self._changed.notify_all()

@@ -113,6 +113,48 @@ def test_fault_of_any_kind_denies_input(tmp_path: Path, monkeypatch: pytest.Monk
         log.check()
 
 
+class SlowFiles(AuditFiles):
+    """Files on a disk that takes rows once `ends` is set."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.began, self.ends = threading.Event(), threading.Event()
+
+    def append(self, rows: Iterable[bytes], month: str) -> None:
+        self.began.set()
+        assert self.ends.wait(60)
+        super().append(rows, month)
+
+
+def test_query_waits_for_the_rows_before_it_also_if_the_disk_is_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_log, "_QUERY_S", 0.001)
+    monkeypatch.setattr(audit_log, "_LATE_S", 3600)
+    files = SlowFiles(tmp_path)
+    log = AuditLog(files)
+    log.record("a")
+    assert files.began.wait(60)
+    query = threading.Thread(target=log.wait_written)
+    query.start()
+    query.join(0.05)
+    assert query.is_alive()
+    files.ends.set()
+    query.join()
+    assert [row["event"] for row in files.rows()] == ["a"]
+    log.close()
+
+
+def test_query_does_not_wait_for_a_disk_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_log, "_QUERY_S", 0.001)
+    monkeypatch.setattr(audit_log, "_LATE_S", 0.01)
+    files = SlowFiles(tmp_path)
+    log = AuditLog(files)
+    log.record("a")
+    log.wait_written()
+    assert log.failure is not None
+    files.ends.set()
+    log.close()
+
+
 def test_rows_are_in_the_file_after_waiting_for_them(tmp_path: Path) -> None:
     files = AuditFiles(tmp_path)
     log = AuditLog(files)
