@@ -70,8 +70,8 @@ async def test_keys_select_edit_and_decline_requests(desk: Desk) -> None:
     await expect(page.locator(".request .badge")).to_have_text("declined")
 
 
-async def _approve_without_reply(desk: Desk) -> tuple[Page, asyncio.Event]:
-    """Approve one of two requests, and select the other one. The reply to the page waits for the event."""
+async def _open_without_replies(desk: Desk) -> tuple[Page, asyncio.Event]:
+    """Open the page with two requests. The reply to an approval waits for the event."""
     session, other = await desk.open_shell(), await desk.open_shell()
     for answer in [await desk.ask(session), await desk.ask(other)]:
         answer.cancel()
@@ -88,6 +88,12 @@ async def _approve_without_reply(desk: Desk) -> tuple[Page, asyncio.Event]:
 
     await page.route("**/api/call/approvals", hold)
     await expect(page.locator(".requests button")).to_have_count(2)
+    return page, is_released
+
+
+async def _approve_without_reply(desk: Desk) -> tuple[Page, asyncio.Event]:
+    """Approve one of two requests, and select the other one. The reply to the page waits for the event."""
+    page, is_released = await _open_without_replies(desk)
     await page.keyboard.press("a")
     await expect(page.locator(".request .badge")).to_have_text("approved")
     await page.keyboard.press("k")
@@ -113,6 +119,17 @@ async def test_request_is_answered_before_the_reply_to_the_answer_of_another_one
     await expect(page.locator(".request .badge")).to_have_text("declined")
     is_released.set()
     await expect(page.locator(".toast.good", has_text="Approved")).to_have_count(1)
+
+
+async def test_approval_is_revoked_only_after_its_reply(desk: Desk) -> None:
+    page, is_released = await _open_without_replies(desk)
+    await page.get_by_label("Also the same command, for 10 minutes").check()
+    await page.keyboard.press("a")
+    revoke = page.get_by_role("button", name="Revoke")
+    await expect(revoke).to_be_disabled()
+    is_released.set()
+    await revoke.click()
+    await expect(revoke).to_have_count(0)
 
 
 async def test_approval_for_a_time_is_given_by_key_and_revoked(desk: Desk) -> None:

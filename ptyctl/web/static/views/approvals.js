@@ -249,7 +249,7 @@ export function mount(root) {
       </dl>
       <div class="actions">
         ${entry.block_id ? link(sessionPath(entry.session_id, `/b/${entry.block_id}`), "Open the block", "button") : nothing}
-        ${scope ? html`<button type="button" @click=${() => void answer(entry, { action: "revoke" }, "Revoked.")}>Revoke</button>` : nothing}
+        ${scope ? html`<button type="button" ?disabled=${answering.has(entry.approval_id)} @click=${() => void answer(entry, { action: "revoke" }, "Revoked.")}>Revoke</button>` : nothing}
       </div>`;
   }
 
