@@ -143,6 +143,14 @@ async def test_replay_is_controlled_by_buttons_and_keys(desk: Desk) -> None:
         clicked.set()
     await expect(slider).to_have_value("1")
 
+    # Play before the size of the recording is known plays from the place of the address.
+    clicked.clear()
+    await page.goto(f"{desk.url}/s/{session}/at/{blocks[1]['raw_end']}")
+    await page.get_by_role("button", name="Play").click()
+    async with page.expect_request("**/recording?*") as played:
+        clicked.set()
+    assert f"from={blocks[1]['raw_end']}&" in (await played.value).url
+
     # Time: each event 10 s after the one before.
     begin = blocks[0]["raw_begin"]
     events = [{"ts": 10_000 * number, "offset": begin + number, "data_b64": "eA=="} for number in range(1, 9)]
@@ -216,10 +224,16 @@ async def test_playing_ends_at_the_recorded_screen(desk: Desk) -> None:
     tab.expect_problem("status of 409")
     page = tab.page
     error = {"error_code": "BUSY", "message": "the screen is 5 bytes behind", "details": {}, "retryable": True}
-    await page.route("**/screen?*", lambda route: route.fulfill(status=409, json={"error": error}), times=2)
+    is_behind = [True]
+
+    async def screen(route: Route) -> None:
+        await (route.fulfill(status=409, json={"error": error}) if is_behind[0] else route.continue_())
+
+    await page.route("**/screen?*", screen)
     await page.goto(f"{desk.url}/s/{session}/at/{size // 3}")
     await expect(page.locator(".error")).to_contain_text("the screen is 5 bytes behind")
     await page.get_by_role("button", name="Play").click()
+    is_behind[0] = False
     await expect(page.locator(".error")).to_have_count(0)
     await expect(page.get_by_role("slider", name="Place in the output")).to_have_value(str(size))
     assert await page.evaluate(_SHOWN, FLAGS) == wanted

@@ -27,6 +27,8 @@ export function mount(root, params) {
   const path = `/api/session/${encodeURIComponent(session)}`;
   let offset = Number(params.offset) || 0;
   let size = offset;
+  /** Whether the size is that of the recording. */
+  let measured = false;
   let name = session;
   /** @type {number | null} */
   let ts = null;
@@ -147,8 +149,8 @@ export function mount(root, params) {
     playing = !playing;
     clearTimeout(timer);
     if (!playing) setAddress();
-    else if (offset >= size) return void seek(0);
-    else if (!busy) void step();
+    else if (measured && offset >= size) return void seek(0);
+    else if (measured && !busy) void step(); // otherwise `begin` or `seek` plays
     update();
   }
 
@@ -219,7 +221,9 @@ export function mount(root, params) {
     try {
       size = (await call("pty_read_raw", { session_id: session, max_bytes: 1 })).raw_size;
       if (closed) return;
-      if (!seeking) await seek(place); // unless the user has gone to another place meanwhile
+      measured = true;
+      if (!seeking) await seek(playing && place >= size ? 0 : place); // unless the user has gone to another place meanwhile
+      else if (playing && !busy) void step();
       blocks = (await call("blocks_since", { session_id: session, last: MAX_BLOCKS })).items;
     } catch (failed) {
       error = failed;
