@@ -22,17 +22,24 @@ export function createKeyboard(session, onError) {
   /** @type {Input[]} */
   let queue = [];
   let sending = false;
+  /** Number of writes without a reply. */
+  let writing = 0;
+  /** Called once all input is written. @type {(() => void)[]} */
+  const waiters = [];
 
   /** Writes one input. If that fails, the input queued since is dropped: it was typed to follow this one. @param {Input} input */
   const write = async (input) => {
     const following = queue;
     const request = { session_id: session, task_id: taskId(), action: "write", ...fields(input) };
+    writing++;
     try {
       await call("ptyctl_session_io", request);
     } catch (error) {
       if (queue === following) queue = [];
       if (error instanceof ApiError && error.details.reason !== "interrupted") onError(error, request);
     }
+    writing--;
+    if (!writing && !queue.length) for (const resolve of waiters.splice(0)) resolve();
   };
 
   const send = async () => {
@@ -76,6 +83,8 @@ export function createKeyboard(session, onError) {
       add({ key });
       void send();
     },
+    /** Resolves once the input is written, refused or dropped. @returns {Promise<void>} */
+    sent: () => new Promise((resolve) => (writing ? waiters.push(resolve) : resolve())),
     /** Drops the input that is not sent yet. */
     clear() {
       queue = [];

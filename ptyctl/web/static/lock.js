@@ -11,6 +11,8 @@ import { confirmDialog, timeLeft, toast, toastError } from "./ui.js";
 const TTL_MS = 30_000;
 /** How long one call waits in the queue; the next one reports the new position. */
 const QUEUE_MS = 5_000;
+/** How long a lock that is given back waits for the input before: the far end may take none. */
+const INPUT_MS = 5_000;
 /** The key that takes the lock, or gives it back. */
 const LOCK_KEY = "Ctrl+Shift+L";
 /** The number of locks that views have open, by session: a late answer to a closed one must not release the next one's. @type {Map<string, number>} */
@@ -19,13 +21,17 @@ const TAKEN = "The lock is taken: wait for it, or take it over.";
 
 /**
  * The lock of `session` as this page sees it. `changed` is called after each change, `requested` when this page requests the lock:
- * input is kept from then on, and `acquired` when this page begins to use it.
+ * input is kept from then on, and `acquired` when this page begins to use it. `inputSent` resolves once all admitted input is written.
  * @param {string} session
- * @param {{changed: () => void, requested: () => void, acquired: () => void}} callbacks
+ * @param {{changed: () => void, requested: () => void, acquired: () => void, inputSent: () => Promise<void>}} callbacks
  */
-export function createLock(session, { changed, requested, acquired }) {
+export function createLock(session, { changed, requested, acquired, inputSent }) {
   /** @type {{holder: string, principal: string, expires: number} | null} */
   let current = null;
+  /** Whether the holder is known. */
+  let known = false;
+  /** Whether the lock is being given back. */
+  let releasing = false;
   /** Whether this page, not only another one of the same person, uses the lock: it renews it and sizes the terminal. */
   let active = false;
   /** @type {number | null} */
@@ -49,6 +55,7 @@ export function createLock(session, { changed, requested, acquired }) {
 
   /** @param {Record<string, any>} fields */
   const setHolder = ({ lock_holder: holder, lock_principal: name, lock_expires_at: expires }) => {
+    known = true;
     const had = (active || typeahead.isWaiting()) && isOurs();
     current = holder ? { holder, principal: name ?? holder, expires: expires ?? 0 } : null;
     if (had && !isOurs()) {
@@ -137,9 +144,19 @@ export function createLock(session, { changed, requested, acquired }) {
     }
   };
 
+  /** Waits for the input that was typed before; returns whether the lock is still ours. */
+  const canRelease = async () => {
+    if (releasing) return false;
+    releasing = true;
+    await Promise.race([inputSent(), new Promise((resolve) => setTimeout(resolve, INPUT_MS))]);
+    releasing = false;
+    return !closed && isOurs();
+  };
+
   const giveBack = async () => {
     position = null;
     if (typeahead.isWaiting()) return changed(); // the answer would come after that of the release
+    if (isOurs() && !(await canRelease())) return;
     active = false;
     waiters = [];
     await act("unlock").then(setHolder, toastError);
@@ -221,7 +238,7 @@ export function createLock(session, { changed, requested, acquired }) {
         : current
           ? html`<strong>${holderName()}</strong> has the lock${left ? html`, <span class="mono">${left}</span> left` : nothing}.
               ${position === null ? "You watch." : position ? `You are number ${position} in the queue.` : "You wait for it."}`
-          : "Nobody has the lock. You watch.";
+          : known ? "Nobody has the lock. You watch." : "Loading …";
       return html`<div class="lockbar ${kind}" role="group" aria-label="Lock">
         <span class="grow">${state}</span>
         ${isOurs()

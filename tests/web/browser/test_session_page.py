@@ -58,6 +58,61 @@ async def test_command_of_the_card_view_runs_and_can_be_typed_again(desk: Desk) 
     await expect(card).to_have_count(1)
 
 
+async def _open_without_terminal(desk: Desk, session: str) -> tuple[Visitor, asyncio.Event]:
+    """Open the page of a session. The terminal, and with it the state of the session, waits for the event."""
+    visitor, is_released = Visitor(await desk.open_tab("/audit")), asyncio.Event()
+
+    async def connect(socket: WebSocketRoute) -> None:
+        server = socket.connect_to_server()
+
+        async def receive(text: str | bytes) -> None:
+            if json.loads(text).get("topic") == f"terminal:{session}":
+                await is_released.wait()
+            server.send(text)
+
+        socket.on_message(receive)
+
+    await visitor.page.route_web_socket("**/api/stream", connect)
+    await visitor.page.goto(f"{desk.url}/s/{session}")
+    return visitor, is_released
+
+
+async def test_page_names_no_holder_of_the_lock_before_it_knows_the_session(desk: Desk) -> None:
+    session = await desk.open_shell(acquire_lock=True, lock_ttl_ms=600_000)
+    alice, is_released = await _open_without_terminal(desk, session)
+    await alice.expect_lock("Loading")
+    await expect(alice.lock_bar).not_to_contain_text("Nobody")
+    is_released.set()
+    await alice.expect_lock("ada/mcp (night) has the lock")
+
+
+async def test_command_of_the_card_view_runs_before_the_state_of_the_session_is_known(desk: Desk) -> None:
+    alice, is_released = await _open_without_terminal(desk, await desk.open_shell())
+    await alice.take_lock()
+    await alice.page.get_by_role("button", name="Type commands here").click()
+    await alice.page.get_by_role("textbox", name="Command", exact=True).fill("echo $((6 * 7))")
+    async with alice.page.expect_request("**/api/call/ptyctl_session_exec"):
+        await alice.page.keyboard.press("Enter")
+    is_released.set()
+    await expect(alice.card("echo $((6 * 7))")).to_contain_text("completed")
+
+
+async def test_keys_that_are_typed_before_the_lock_is_given_back_are_sent_first(desk: Desk) -> None:
+    alice, is_released = await visit(desk, await desk.open_shell()), asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await is_released.wait()
+        await route.continue_()
+
+    await alice.page.route("**/api/call/ptyctl_session_io", hold)
+    await alice.take_lock()
+    await alice.type("echo $((6 * 7))\n")
+    await alice.page.keyboard.press("Control+Shift+L")
+    is_released.set()
+    await alice.expect_lock("Nobody has the lock")
+    await alice.wait_for_text("\n42\n")
+
+
 async def test_denied_command_has_a_card_that_says_it_was_not_typed(
     tmp_path: Path, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,7 +326,8 @@ async def test_closed_session_says_so_in_five_tabs(desk: Desk) -> None:
 async def test_message_reaches_the_other_people_of_the_session(desk: Desk) -> None:
     session = await desk.open_shell()
     alice, bob = await visit(desk, session), await visit(desk, session, BOB)
-    await bob.expect_lock("Nobody has the lock")
+    for visitor in (alice, bob):  # it gets messages from then on
+        await visitor.expect_lock("Nobody has the lock")
     await alice.page.get_by_role("textbox", name="Message").fill("<i>look</i> at this")
     await alice.page.keyboard.press("Enter")
     for visitor in (alice, bob):

@@ -56,7 +56,7 @@ export function mount(root, params) {
 
   const keyboard = createKeyboard(session, handleRefusal);
   const held = createHeldLines(session, update);
-  const lock = createLock(session, { changed: handleLock, requested: focusTerminal, acquired: handleAcquired });
+  const lock = createLock(session, { changed: handleLock, requested: focusTerminal, acquired: handleAcquired, inputSent: keyboard.sent });
   const cards = createCards(session, { changed: update, runAgain, isFullScreen: () => terminal.xterm.buffer.active.type === "alternate" });
   /** @param {Message} message */
   function handleMessage(message) {
@@ -202,13 +202,16 @@ export function mount(root, params) {
     }
   }
 
+  /** Whether a program runs. Unknown until the state has arrived: the daemon then refuses a command that it cannot run. */
+  const isProgramRunning = () => state.mode !== undefined && state.mode !== "idle";
+
   /** Runs the line as a command; while a program runs, types it into the program. @param {HTMLTextAreaElement} field */
   async function submit(field) {
     const text = field.value;
-    if (!lock.admit() || (!text.trim() && state.mode === "idle")) return;
+    if (!lock.admit() || (!text.trim() && !isProgramRunning())) return;
     field.value = "";
     history = 0;
-    if (state.mode !== "idle") return keyboard.type(`${text}\r`);
+    if (isProgramRunning()) return keyboard.type(`${text}\r`);
     try {
       const reply = await call("ptyctl_session_exec", { session_id: session, task_id: taskId(), cmd: text, timeout_ms: EXEC_WAIT_MS });
       if (reply.done_reason === "approval") toast(`“${text}” waits for an approval: ${reply.approval?.reason ?? ""}`, "warn");
@@ -299,7 +302,7 @@ export function mount(root, params) {
       <button type="button" class="small" aria-pressed=${composing} aria-label="Type commands here" title="Type commands here" @click=${toggleComposer}>&gt;_</button>
       ${composing
         ? html`<textarea class="command" rows="1" aria-label="Command" spellcheck="false" autocapitalize="off"
-            placeholder=${state.mode === "idle" ? "Command: Enter runs it" : "Input of the running program"} @keydown=${composerKey}></textarea>`
+            placeholder=${isProgramRunning() ? "Input of the running program" : "Command: Enter runs it"} @keydown=${composerKey}></textarea>`
         : html`<span class="hint">Type commands here as well as into the terminal.</span>`}
     </div>`;
 
