@@ -7,8 +7,16 @@ import asyncio
 import pytest
 from playwright.async_api import Route, expect
 
-from .desk import Desk
-from .visitor import Visitor, visit
+from .desk import Desk, navigate
+from .visitor import Visitor
+
+
+async def _visit(desk: Desk) -> Visitor:
+    """Open the page of a new shell, which keeps input for longer than the answer takes on a busy machine."""
+    visitor = Visitor(await desk.open_tab("/audit"))
+    await visitor.set_constant("typeahead.js", "LONGEST_MS", 60_000)
+    await navigate(visitor.page, f"/s/{await desk.open_shell()}")
+    return visitor
 
 
 async def _request_lock(visitor: Visitor, *, by_key: bool = False) -> Route:
@@ -32,7 +40,7 @@ async def _request_lock(visitor: Visitor, *, by_key: bool = False) -> Route:
 
 @pytest.mark.parametrize("by_key", [False, True], ids=["button", "key"])
 async def test_keys_before_the_answer_are_sent_first_once_the_lock_is_granted(desk: Desk, by_key: bool) -> None:
-    alice = await visit(desk, await desk.open_shell())
+    alice = await _visit(desk)
     answer = await _request_lock(alice, by_key=by_key)
     await alice.page.keyboard.type("echo $((6 ")
     await answer.continue_()
@@ -42,8 +50,7 @@ async def test_keys_before_the_answer_are_sent_first_once_the_lock_is_granted(de
 
 
 async def test_keys_before_a_lost_answer_are_discarded_with_a_message(desk: Desk) -> None:
-    session = await desk.open_shell()
-    alice = await visit(desk, session)
+    alice = await _visit(desk)
     alice.tab.expect_problem("status of 409|ERR_")
     answer = await _request_lock(alice)
     await alice.page.keyboard.type("echo never")
@@ -56,7 +63,7 @@ async def test_keys_before_a_lost_answer_are_discarded_with_a_message(desk: Desk
 
 
 async def test_more_input_than_is_kept_is_discarded_with_the_rest_of_the_wait(desk: Desk) -> None:
-    alice = await visit(desk, await desk.open_shell())
+    alice = await _visit(desk)
     answer = await _request_lock(alice)
     await alice.page.keyboard.insert_text("never" * 1_000)
     await alice.expect_lock("Nothing was typed. You typed more than 4096 characters")
