@@ -21,6 +21,7 @@ from ptyctl.controller.settings import Settings
 from ptyctl.terminal.adapters.base import BundledAdapter, SentRequest
 from ptyctl.terminal.errors import TerminalError, TerminalErrorCode
 from ptyctl.terminal.service import ServiceState, TerminalService
+from tests.controller.session_calls import PATIENCE_MS, until
 
 #: A destructive command that does nothing here: the device does not exist.
 MKFS = "mkfs.ext4 /dev/nope"
@@ -41,6 +42,14 @@ class Caller:
         assert response["correlation"] == request["correlation"]
         assert response["success"] == (response["error"] is None) == ("fallback" not in response)
         return response
+
+    async def until_printed(self, sent: dict[str, Any], text: str) -> None:
+        """Read until a command has printed a text: a program that has just been sent may not run yet."""
+        output = sent["result"]["stdout"]
+        async with asyncio.timeout(PATIENCE_MS / 1000):
+            while text not in output:
+                target = {"session_id": sent["identity"]["session_id"]}
+                output += (await self("read_output", target=target, runtime={"timeout_ms": 50}))["result"]["stdout"]
 
     async def until_ended(self, target: dict[str, Any]) -> dict[str, Any]:
         """Read until the command has ended; return the last response with all output."""
@@ -187,9 +196,9 @@ async def test_terminate_withdraws_a_command_that_waits_for_an_approval(controll
 
 
 async def test_terminate_of_a_shell_that_ignores_signals_closes_the_terminal(call: Caller) -> None:
-    busy = {"command": "trap '' INT HUP; while :; do read -r line || sleep 1; done"}
-    sent = await call("execute", invocation=INTERACTIVE, execution=busy, runtime={"timeout_ms": 500})
-    assert sent["result"]["running"]
+    busy = {"command": "trap '' INT HUP; echo ready; while :; do read -r line || sleep 1; done"}
+    sent = await call("execute", invocation=INTERACTIVE, execution=busy, runtime={"timeout_ms": 0})
+    await call.until_printed(sent, "ready\n")
     assert (await call("terminate", target={"session_id": sent["identity"]["session_id"]}))["success"]
     assert (await call("list"))["result"]["items"] == []
 
@@ -398,11 +407,17 @@ async def test_command_in_a_missing_folder_runs_nowhere(call: Caller) -> None:
 
 
 async def test_read_output_returns_the_callers_own_command(controller: LocalController, call: Caller) -> None:
-    execution = {"command": "read -r line; echo got $line"}
-    sent = await call("execute", invocation=INTERACTIVE, execution=execution, runtime={"timeout_ms": 2_000})
+    execution = {"command": "echo ready; read -r line; echo got $line"}
+    sent = await call("execute", invocation=INTERACTIVE, execution=execution, runtime={"timeout_ms": 0})
     session_id = sent["identity"]["session_id"]
-    assert sent["result"]["running"]
+    await call.until_printed(sent, "ready\n")
     await controller.io(IoRequest(action="write", session_id=session_id, data="it\n"))
+
+    async def has_ended() -> bool:
+        (item,) = (await call("list"))["result"]["items"]
+        return not item["running"]
+
+    await until(has_ended)
     await controller.exec(ExecRequest(session_id=session_id, cmd="true", timeout_ms=50_000))
     done = await call("read_output", target={"session_id": session_id}, runtime={"timeout_ms": 50_000})
     assert done["result"]["stdout"].endswith("got it\n")
@@ -422,8 +437,9 @@ async def test_too_long_command_is_an_invalid_payload(call: Caller) -> None:
 
 async def test_reads_of_another_principal_move_no_read_position(controller: LocalController, call: Caller) -> None:
     execution = {"command": "echo first; read -r line; echo last"}
-    sent = await call("execute", invocation=INTERACTIVE, execution=execution, runtime={"timeout_ms": 2_000})
+    sent = await call("execute", invocation=INTERACTIVE, execution=execution, runtime={"timeout_ms": 0})
     target = {"session_id": sent["identity"]["session_id"]}
+    await call.until_printed(sent, "first\n")
     await controller.io(IoRequest(action="write", session_id=target["session_id"], data="x\n"))
     done = await call("read_output", target=target, runtime={"timeout_ms": 50_000})
     assert done["result"]["stdout"].endswith("last\n")
