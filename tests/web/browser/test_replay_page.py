@@ -217,6 +217,20 @@ async def test_transcript_that_is_removed_while_its_pages_are_open_is_reported(d
     await expect(tab.page.locator(".error")).to_contain_text("NOT_FOUND")
 
 
+async def test_replay_whose_size_cannot_be_read_is_played_from_its_begin(desk: Desk) -> None:
+    session = await desk.open_shell()
+    await desk.exec(session, "echo text")
+    tab = await desk.open_tab("/audit")
+    tab.expect_problem("ERR_")
+    page = tab.page
+    await page.route("**/api/call/pty_read_raw", lambda route: route.abort())
+    await page.goto(f"{desk.url}/s/{session}/at/5")
+    await expect(page.locator(".error")).to_contain_text("The daemon does not answer")
+    async with page.expect_request("**/recording?from=0&*"):
+        await page.get_by_role("button", name="Play").click()
+    await expect(page.locator(".error")).to_have_count(0)
+
+
 async def test_playing_ends_at_the_recorded_screen(desk: Desk) -> None:
     session, size = await print_capture(desk.controller, "vim"), len(Capture.load("vim").raw)
     wanted = described((await recorded_screens(desk.controller, session, [size]))[size])

@@ -27,7 +27,7 @@ export function mount(root, params) {
   const path = `/api/session/${encodeURIComponent(session)}`;
   let offset = Number(params.offset) || 0;
   let size = offset;
-  /** Whether the size is that of the recording. */
+  /** Whether the size of the recording has been read, or cannot be read. */
   let measured = false;
   let name = session;
   /** @type {number | null} */
@@ -227,6 +227,8 @@ export function mount(root, params) {
       blocks = (await call("blocks_since", { session_id: session, last: MAX_BLOCKS })).items;
     } catch (failed) {
       error = failed;
+      playing &&= measured;
+      measured = true;
     }
     update();
   }
