@@ -17,7 +17,7 @@ from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
 from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.session.clients import Client, serving, user
-from tests.controller.session_calls import BASH, PATIENCE_MS, Open, refused, scripted_program, session, until
+from tests.controller.session_calls import BASH, PATIENCE_MS, Open, key_log, refused, session, until
 
 NAMES = ("alice", "ci")
 
@@ -134,7 +134,7 @@ async def test_two_principals_with_one_task_name_never_both_write(
 ) -> None:
     """The oracle: only the task that got the lock last, and has not lost it since, may write."""
     choose = random.Random(seed)
-    handle = await scripted_program(open_session)
+    handle = await key_log(open_session)
     handle.task_id = "t"
     holder: str | None = None
     for _ in range(150):
