@@ -10,6 +10,7 @@ from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.operator import NotifyRequest
 from ptyctl.api.session import SessionReply
+from ptyctl.core import lease
 from tests.controller.session_calls import PATIENCE_MS, execute, read, refused, session, until
 
 pytestmark = pytest.mark.waits
@@ -53,8 +54,9 @@ async def test_waiters_get_the_lock_in_order(bash: SessionHandle) -> None:
 
 
 async def test_expired_lease_passes_to_next_waiter(bash: SessionHandle) -> None:
-    await lock(bash, "one", lock_ttl_ms=2_000)
+    await lock(bash, "one")
     first, second = await waiting(bash, "two", "three")
+    await session(bash.controller, "heartbeat", session_id=bash.session_id, task_id="one", lock_ttl_ms=1)
     assert (await first).lock_holder == "two"
     assert not second.done()
     await unlock(bash, "two")
@@ -92,7 +94,8 @@ async def test_close_ends_waiting_lock_calls(bash: SessionHandle) -> None:
         await call
 
 
-async def test_unlock_leaves_the_queue(bash: SessionHandle) -> None:
+async def test_unlock_leaves_the_queue(bash: SessionHandle, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "GRACE_S", PATIENCE_MS / 1000)
     await lock(bash, "one")
     with refused(ErrorCode.LOCKED):
         await lock(bash, "two", wait_ms=20)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -44,7 +45,22 @@ async def unlock(handle: SessionHandle, task_id: str) -> None:
 async def lose_lock(bash: SessionHandle) -> None:
     """Let the lock of `task-1` expire once the command has printed its first line."""
     assert (await read(bash, cursor="0", until_regex="(?m)^begun\n", timeout_ms=PATIENCE_MS)).matched
-    await session(bash.controller, "heartbeat", session_id=bash.session_id, task_id="task-1", lock_ttl_ms=1)
+    await expire(bash, "task-1")
+
+
+async def expire(handle: SessionHandle, task_id: str) -> None:
+    """Let a lock expire now. A short lifetime from the start could end before the step that it is meant for."""
+    await session(handle.controller, "heartbeat", session_id=handle.session_id, task_id=task_id, lock_ttl_ms=1)
+
+
+async def until_sent(handle: SessionHandle) -> None:
+    """Wait for the first bytes of a write."""
+
+    async def sent() -> bool:
+        (entry,) = (await session(handle.controller, "list")).sessions or []
+        return entry.bytes_sent > 0
+
+    await until(sent)
 
 
 async def until_free(handle: SessionHandle) -> None:
@@ -150,9 +166,12 @@ async def test_lock_lost_names_take_over_release_and_missing_lock(bash: SessionH
 async def test_lock_that_expires_during_write_is_reported_as_expired(open_session: Open) -> None:
     handle = await open_session(command=("sh", "-c", "stty raw -echo; echo ready; exec sleep 60"))
     assert (await handle.read(until_regex="ready", timeout_ms=PATIENCE_MS)).matched
-    await lock(handle, "task-1", lock_ttl_ms=2_000)
+    await lock(handle, "task-1")
+    writing = asyncio.create_task(write(handle, "task-1", data="x" * 1_000_000))
+    await until_sent(handle)
+    await expire(handle, "task-1")
     with refused(ErrorCode.LOCK_LOST, "the lock expired") as caught:  # no task holds the lock afterwards
-        await asyncio.wait_for(write(handle, "task-1", data="x" * 1_000_000), PATIENCE_MS / 1000)
+        await asyncio.wait_for(writing, PATIENCE_MS / 1000)
     assert caught.value.details["reason"] == "expired"
 
 
@@ -183,8 +202,10 @@ async def test_lock_lost_during_paste_stops_it(open_session: Open) -> None:
     # the far end takes nothing: what the kernel does not take waits, and must not be sent once the lock is gone
     handle = await open_session(command=("sh", "-c", "stty raw -echo; echo ready; exec sleep 60"))
     assert (await handle.read(until_regex="ready", timeout_ms=PATIENCE_MS)).matched
-    await lock(handle, "task-1", lock_ttl_ms=2_000)
+    await lock(handle, "task-1")
     paste = asyncio.create_task(write(handle, "task-1", data="x" * 1_000_000))
+    await until_sent(handle)
+    await expire(handle, "task-1")
     await until_free(handle)
     await lock(handle, "task-2")
     with refused(ErrorCode.LOCK_LOST, "the lock expired", "the rest was not sent") as caught:
@@ -209,7 +230,7 @@ async def test_lock_lost_during_paced_paste_leaves_clean_line(open_session: Open
         return kept.stat().st_size > 0
 
     await until(begun)
-    await session(handle.controller, "heartbeat", session_id=handle.session_id, task_id="task-1", lock_ttl_ms=1)
+    await expire(handle, "task-1")
     await until_free(handle)
     await lock(handle, "task-2")
     mine = asyncio.create_task(write(handle, "task-2", data="mine\n"))
@@ -252,13 +273,16 @@ async def test_lock_lost_during_run_returns_lock_lost(bash: SessionHandle) -> No
     assert (await bash.exec("echo mine")).stdout == "mine\n"
 
 
-async def test_run_after_lost_lock_can_be_awaited(bash: SessionHandle) -> None:
+async def test_run_after_lost_lock_can_be_awaited(bash: SessionHandle, tmp_path: Path) -> None:
+    release = tmp_path / "release"
+    os.mkfifo(release)
     await lock(bash, "task-1")
     bash.task_id = "task-1"
-    running = asyncio.create_task(bash.exec("echo begun; sleep 1; echo all the same", timeout_ms=PATIENCE_MS))
+    running = asyncio.create_task(bash.exec(f"echo begun; cat {release}; echo all the same", timeout_ms=PATIENCE_MS))
     await lose_lock(bash)
     with refused(ErrorCode.LOCK_LOST) as caught:
         await running
+    await asyncio.to_thread(release.write_text, "")
     reply = await bash.wait(caught.value.details["block_id"], timeout_ms=PATIENCE_MS)
     assert (reply.stdout, reply.exit_code) == ("begun\nall the same\n", 0)
 
