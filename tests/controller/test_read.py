@@ -98,6 +98,13 @@ async def test_chunk_never_ends_inside_a_character(open_session: Open, max_bytes
     )  # a character larger than max_bytes is returned, since the reader could not advance otherwise
 
 
+@pytest.fixture
+def _patient_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait longer for the rest of a character than a busy machine delays it."""
+    monkeypatch.setattr("ptyctl.session.calls.read.INCOMPLETE_CHARACTER_S", PATIENCE_MS / 1000)
+
+
+@pytest.mark.usefixtures("_patient_characters")
 async def test_incomplete_character_is_awaited(open_session: Open) -> None:
     handle = await scripted_program(open_session)
     waiting = asyncio.create_task(read(handle, cursor=handle.cursor, timeout_ms=PATIENCE_MS))
@@ -105,6 +112,7 @@ async def test_incomplete_character_is_awaited(open_session: Open) -> None:
     assert (await waiting).chunk == "€"
 
 
+@pytest.mark.usefixtures("_patient_characters")
 async def test_incomplete_character_is_left_for_the_next_read(open_session: Open) -> None:
     handle = await scripted_program(open_session)
     await say(handle, b"price: " + BYTES_OF_A_CHARACTER[:2])
