@@ -109,7 +109,7 @@ async def test_search_context_stays_within_the_block(pty: Pty) -> None:
 
 async def test_failed_dialogue_returns_only_its_own_output(pty: Pty) -> None:
     await pty.run("echo earlier output")
-    steps = [{"expect": "never", "send": "x\n", "timeout_ms": 100}]
+    steps = [{"expect": "name? ", "send": ""}, {"expect": "never", "send": "x\n", "timeout_ms": 100}]
     command = "printf 'name? '; read n"
     reply = await pty.refused("timeout", "pty_exec_interactive_expect", cmd=command, steps=steps)
     assert reply["screen"] == "name?"

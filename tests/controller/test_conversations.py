@@ -150,10 +150,14 @@ async def test_read_never_splits_a_character(pty: Pty) -> None:
 
 
 async def test_unmatched_expect_step_times_out(pty: Pty) -> None:
-    steps = [{"expect": "name", "send": "jo\n"}, {"expect": "never", "send": "x\n", "timeout_ms": 100}]
+    steps = [
+        {"expect": "name? ", "send": "jo\n"},
+        {"expect": "age? ", "send": ""},  # the time of the next step begins then
+        {"expect": "never", "send": "x\n", "timeout_ms": 100},
+    ]
     command = "printf 'name? '; read n; printf 'age? '; read a"
-    reply = await pty.refused("timeout", "pty_exec_interactive_expect", "steps[1]", "never", cmd=command, steps=steps)
-    assert (reply["exit_reason"], reply["failed_step"]) == ("step_timeout", 1)
+    reply = await pty.refused("timeout", "pty_exec_interactive_expect", "steps[2]", "never", cmd=command, steps=steps)
+    assert (reply["exit_reason"], reply["failed_step"]) == ("step_timeout", 2)
     assert reply["screen"].splitlines()[-2:] == ["name? jo", "age?"]
     assert (await pty.good("pty_status"))["mode"] == "interactive"
     assert (await pty.good("pty_end_session"))["ended"] == "prompt"
@@ -162,7 +166,7 @@ async def test_unmatched_expect_step_times_out(pty: Pty) -> None:
 @pytest.mark.also_remote("error with a reply")
 async def test_failed_step_shows_the_screen(pty: Pty) -> None:
     command = "printf '\\033[2J\\033[3;3Hpick one\\033[HMENU'; read answer"
-    steps = [{"expect": "never", "send": "x\n", "timeout_ms": 100}]
+    steps = [{"expect": "MENU", "send": ""}, {"expect": "never", "send": "x\n", "timeout_ms": 100}]
     reply = await pty.refused("timeout", "pty_exec_interactive_expect", "answer the question", cmd=command, steps=steps)
     assert reply["screen"] == "MENU\n\n  pick one"
     assert (await pty.good("pty_end_session"))["ended"] == "prompt"
