@@ -25,6 +25,13 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZDOTDIR", str(tmp_path))
 
 
+@pytest.fixture
+def _patient_typing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait longer for the text of a prompt than a busy machine delays it."""
+    monkeypatch.setattr("ptyctl.session.authorization.PROMPT_WAIT_S", PATIENCE_MS / 1000)
+
+
+@pytest.mark.usefixtures("_patient_typing")
 @pytest.mark.parametrize(("command", "slow_prompt"), SHELLS.values(), ids=SHELLS)
 async def test_line_edited_with_cursor_keys_after_a_late_prompt_is_readable(
     open_session: Open, command: tuple[str, ...], slow_prompt: str
@@ -38,6 +45,7 @@ async def test_line_edited_with_cursor_keys_after_a_late_prompt_is_readable(
     await write(shell, data="\r", until_regex="(?m)^42", timeout_ms=PATIENCE_MS)
 
 
+@pytest.mark.usefixtures("_patient_typing")
 @pytest.mark.parametrize("program", ["bash", "zsh", "dash"])
 async def test_text_typed_after_a_run_with_a_marker_follows_the_prompt(open_session: Open, program: str) -> None:
     """Such a run ends before the shell has shown its prompt."""
