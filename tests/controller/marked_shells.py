@@ -33,6 +33,7 @@ async def spool(handle: SessionHandle) -> str:
 
 async def settled(handle: SessionHandle) -> None:
     """Waits until the shell shows its prompt, and nothing follows."""
+    await read(handle, cursor="0", until_regex=r"[^\n]\z", timeout_ms=PATIENCE_MS)  # the text of a prompt
     await read(handle, cursor="0", until_idle_ms=400, timeout_ms=PATIENCE_MS)
 
 
