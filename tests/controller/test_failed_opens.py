@@ -18,7 +18,7 @@ import pytest
 
 from ptyctl.api import Controller, ErrorCode
 from ptyctl.api.errors import PtyctlError
-from ptyctl.controller.session_factory import TURN_S
+from ptyctl.controller.session_factory import TURN_S, SessionFactory
 from ptyctl.session.session import Session
 from ptyctl.session.transcript.meta_file import MetaFile
 from tests.controller.session_calls import session
@@ -88,19 +88,30 @@ async def test_failed_opens_remove_files_in_one_thread_at_a_time(
 async def test_opens_at_the_same_time_leave_time_to_other_calls(
     controller: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now, times = asyncio.get_running_loop().time, list[float]()
-    create, close = Session.__init__, Session.close
+    """Each step is in a separate turn. A busy machine can delay the step within it, so that the turns are compared."""
+    turns = list[float]()
+    create, close, wait_turn = Session.__init__, Session.close, SessionFactory._wait_turn
+    factories = set[SessionFactory]()
 
-    def create_at(*args: Any) -> None:
-        times.append(now())
+    async def wait(factory: SessionFactory) -> None:
+        factories.add(factory)
+        await wait_turn(factory)
+
+    def record() -> None:
+        (factory,) = factories
+        turns.append(factory._next_turn_at)
+
+    def create_in_turn(*args: Any) -> None:
+        record()
         create(*args)
 
-    async def close_at(*args: Any, **options: Any) -> None:
-        times.append(now())
+    async def close_in_turn(*args: Any, **options: Any) -> None:
+        record()
         await close(*args, **options)
 
-    monkeypatch.setattr(Session, "__init__", create_at)
-    monkeypatch.setattr(Session, "close", close_at)
+    monkeypatch.setattr(SessionFactory, "_wait_turn", wait)
+    monkeypatch.setattr(Session, "__init__", create_in_turn)
+    monkeypatch.setattr(Session, "close", close_in_turn)
     await asyncio.gather(*(fail_to_open(controller) for _ in range(5)))
-    assert len(times) == 10
-    assert min(later - time for time, later in pairwise(times)) > TURN_S / 2  # the event loop rounds its timers
+    assert len(turns) == 10
+    assert min(later - turn for turn, later in pairwise(turns)) > TURN_S / 2  # the event loop rounds its timers
