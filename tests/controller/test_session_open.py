@@ -13,6 +13,7 @@ import pytest
 from ptyctl.api import Controller, ErrorCode
 from ptyctl.api.errors import NextStep, PtyctlError
 from ptyctl.api.handle import SessionHandle
+from ptyctl.controller.local import LocalController
 from ptyctl.session.session import Session
 from tests.controller.session_calls import BASH, PATIENCE_MS, MakeController, Open, refused, session
 
@@ -167,8 +168,11 @@ async def test_world_readable_state_dir_is_refused(controller: Controller, where
     await session(controller, "open", protocol="local", command=BASH)
 
 
-async def test_session_files_are_private(bash: SessionHandle) -> None:
+async def test_session_files_are_private(
+    bash: SessionHandle, controller: Controller, servers: dict[Controller, LocalController]
+) -> None:
     await bash.exec("echo secret")
+    await asyncio.to_thread(servers[controller].audit_log.close)  # its thread replaces a file
     folder = Path(os.environ["PTYCTL_STATE_DIR"])
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert {path.name for path in files} >= {"output.raw", "output.spool", "timeline.jsonl", "meta.json"}
