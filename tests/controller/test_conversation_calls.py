@@ -29,7 +29,8 @@ async def test_exec_block_with_wait_returns_output_and_exit_code(pty: Pty) -> No
 
 
 async def test_exec_block_wait_ends_at_its_time(pty: Pty) -> None:
-    reply = await pty.good("pty_exec_block", cmd="echo begun; read x; echo got $x", wait_ms=1000)
+    await pty.run("true")  # the start of the shell is not part of the time
+    reply = await pty.good("pty_exec_block", cmd="echo begun; read x; echo got $x", wait_ms=3000)
     assert (reply["data"], reply["complete"]) == ("begun\n", False)
     assert "exit_code" not in reply
     await pty.good("pty_send", data="it\n")

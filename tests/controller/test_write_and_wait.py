@@ -228,7 +228,11 @@ async def test_screen_after_a_key_is_not_that_of_before(open_session: Open) -> N
     assert (shown.matched, (shown.rows or [])[0]) == (True, "menu B")
 
 
-async def test_screen_without_condition_is_returned_once_it_is_still(bash: SessionHandle) -> None:
+@pytest.mark.waits
+async def test_screen_without_condition_is_returned_once_it_is_still(
+    bash: SessionHandle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ptyctl.session.calls.write.RESPONSE_PAUSE_S", 2.0)  # more than a busy machine adds to the sleep
     await bash.exec("true")
     shown = await write(bash, data="clear; echo one; sleep 0.1; echo two\n", mode="screen", **WAIT)
     assert shown.idle_reached
