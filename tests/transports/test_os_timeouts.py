@@ -54,7 +54,7 @@ async def test_open_that_the_system_times_out_raises_connect_timeout(
         channel = SshChannel(options_for(22, host="192.0.2.1"))
     with pytest.raises(kind) as caught:
         await channel.open(RecordingReceiver())
-    assert "within 15 s" not in str(caught.value)
+    assert "within" not in str(caught.value)
 
 
 async def test_connection_that_the_system_times_out_in_use_ends_as_broken() -> None:

@@ -108,11 +108,14 @@ async def test_sshd_second_open_raises_invalid_option(sshd: OpenSshServer) -> No
 
 
 async def test_sshd_channel_without_terminal_merges_stderr(sshd: OpenSshServer) -> None:
-    command = "tty; echo one; sleep 0.05; echo two >&2; sleep 0.05; echo three; cat; exit 4"
+    command = "tty; echo one; read next; echo two >&2; read next; echo three; cat; exit 4"
     async with open_channel(options_for_sshd(sshd, pty=None, command=command)) as (channel, receiver):
         assert not channel.pty_enabled
         assert channel.enter == b"\n"
-        assert await receiver.receive_until(b"three\n") == b"not a tty\none\ntwo\nthree\n"
+        for output in (b"not a tty\none\n", b"two\n", b"three\n"):
+            assert await receiver.receive_until(output) == output
+            await channel.send(b"\n")
+        assert await receiver.receive_until(b"\n") == b"\n"  # of cat
         await channel.send(b"\x00\xff raw \r\n")
         assert await receiver.receive_until(b"raw \r\n") == b"\x00\xff raw \r\n"
         with pytest.raises(Unsupported):
@@ -181,7 +184,7 @@ async def test_sshd_hundred_channels_do_not_mix_data(sshd: OpenSshServer) -> Non
     connections = SshConnectionPool()
 
     async def one(number: int) -> bytes:
-        options = options_for_sshd(sshd, pty=None, command=f"read line; echo {number} $line {number}", connect_timeout_s=60)
+        options = options_for_sshd(sshd, pty=None, command=f"read line; echo {number} $line {number}")
         channel, receiver = SshChannel(options, connections), RecordingReceiver()
         await channel.open(receiver)
         live.append(channel)
