@@ -170,6 +170,12 @@ class Shell:
         return None
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for a program that works as long as the test takes, however slow the machine is."""
+    monkeypatch.setattr(foreground_reader, "_READER_WAIT_S", 100.0)
+
+
 async def shell_in(folder: Path, *, programs: str = "deny", unparsed: str = "allow", prompt: str | None = "$ ") -> Shell:
     terminal = LocalTerminal()
     session = await connect_session(folder, terminal, protocol="local", host=None, program="bash")
@@ -247,6 +253,7 @@ async def test_line_after_an_enter_that_ends_the_question_between_two_checks_is_
     assert (caught.value.code, shell.sent) == (ErrorCode.POLICY_DENIED, "sudo true\r\rrm x\x15")
 
 
+@pytest.mark.usefixtures("patient")
 async def test_line_for_a_program_that_still_works_waits_for_its_line_editor(tmp_path: Path) -> None:
     """The shell below would read this line and the one before as one command, with a word that it does not know."""
     shell = await shell_in(tmp_path, programs="allow")
@@ -286,6 +293,7 @@ async def test_line_that_a_working_program_may_leave_to_the_shell_is_judged_as_u
     assert shell.sent.endswith("echo a\r")
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("reader", ["line", "keys", "prompt"])
 async def test_line_that_may_be_left_to_the_shell_waits_until_something_reads(tmp_path: Path, reader: str) -> None:
     shell = await shell_in(tmp_path, programs="allow", unparsed="deny")
