@@ -16,6 +16,8 @@ from ptyctl.api.handle import SessionHandle
 from ptyctl.daemon.control import HAND_OVER
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.daemon.test_crash_recovery import PATIENCE_MS, Life
+from tests.session.scripted_session import wait_until
+from transports.process import waits_for_input
 
 pytestmark = pytest.mark.waits
 
@@ -25,6 +27,8 @@ SHELLS = {
     "fish": ("fish", "--no-config"),
     "dash": ("dash",),
 }
+#: The prompt of each shell, as a pattern.
+PROMPTS = {"bash": r"bash-\S+[#$] ", "zsh": "here> ", "fish": ".*folder[#>] ", "dash": "[#$] "}
 #: A command with which the shell edits lines as vi does.
 VI = {"bash": "set -o vi", "zsh": "bindkey -v"}
 REPLACED = "the server was replaced; the terminal and all programs in it continue"
@@ -66,6 +70,15 @@ async def open_shell(life: Life, program: str, folder: Path, command: str = "tru
 async def type_keys(shell: SessionHandle, keys: str, echo: str) -> None:
     await shell.write(keys)
     assert (await shell.read(until_regex=echo, timeout_ms=PATIENCE_MS)).matched
+
+
+async def print_sum(shell: SessionHandle, program: str) -> None:
+    """Type a line into a shell without marks, and wait for its output and until the shell reads at its next prompt."""
+    pid = int((await shell.exec("echo $fish_pid" if program == "fish" else "echo $$", timeout_ms=PATIENCE_MS)).stdout)
+    prompt = PROMPTS[program]
+    assert (await shell.read(cursor="0", until_regex=f"(?:^|\n){prompt}$", timeout_ms=PATIENCE_MS)).matched
+    await type_keys(shell, "expr 41 + 1\r", f"\n42\n(?:.*\n)*{prompt}$")
+    await wait_until(lambda: waits_for_input(pid))
 
 
 async def assert_runs_alone(shell: SessionHandle, folder: Path, notice: str | None = None) -> None:
@@ -176,14 +189,14 @@ async def test_lines_after_restart_at_an_empty_prompt_without_marks_are_typed(
     (rules := folder.parent / "rules.toml").write_text(RULES)
     monkeypatch.setenv("PTYCTL_POLICY", str(rules))
     shell = await open_shell(life, program, folder, shell_integration="off")
-    await shell.read(until_idle_ms=200, timeout_ms=PATIENCE_MS)  # until the prompt is shown
-    await type_keys(shell, "expr 41 + 1\r", r"(?m)^42$")
-    await shell.read(until_idle_ms=200, timeout_ms=PATIENCE_MS)
+    await print_sum(shell, program)
     shell = await life.again(shell)
-    await shell.write("touch one\ntouch two\n")
+    begin = (await shell.write("touch one\ntouch two\n")).next_cursor
     with pytest.raises(PtyctlError) as caught:
         await shell.write("touch HALF_\n")
     assert caught.value.code is ErrorCode.POLICY_DENIED
+    prompts = f"(?:{PROMPTS[program]}(?:.*\n)*?.*?){{2}}$"
+    assert (await shell.read(cursor=begin, until_regex=prompts, timeout_ms=PATIENCE_MS)).matched
     reply = await shell.exec("echo hi", timeout_ms=PATIENCE_MS)
     assert (reply.stdout, {path.name for path in folder.iterdir()}) == ("hi\n", {"one", "two"})
 
@@ -196,9 +209,7 @@ async def test_line_following_unknown_text_after_restart_without_marks_is_refuse
     (rules := folder.parent / "rules.toml").write_text(RULES)
     monkeypatch.setenv("PTYCTL_POLICY", str(rules))
     shell = await open_shell(life, program, folder, shell_integration="off")
-    await shell.read(until_idle_ms=200, timeout_ms=PATIENCE_MS)  # until the prompt is shown
-    await type_keys(shell, "expr 41 + 1\r", r"(?m)^42$")
-    await shell.read(until_idle_ms=200, timeout_ms=PATIENCE_MS)
+    await print_sum(shell, program)
     await shell.write(typed)
     await shell.read(until_idle_ms=200, timeout_ms=PATIENCE_MS)
     shell = await life.again(shell)
