@@ -151,6 +151,30 @@ async def test_postponed_write_is_dropped_when_session_is_closed(
     assert (writers, stored(session)["state"]) == ([], "closed")
 
 
+async def test_heartbeat_whose_thread_is_late_does_not_replace_a_later_one(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(meta_file, "DELAY_S", 0.0)
+    session = await connect(MemoryChannel())
+    release, ended, write = threading.Event(), list[float](), session._meta_file._write_if_current
+
+    def write_late(version: int, meta: dict[str, Any]) -> None:
+        if meta["lock_until"] == first.expires_at:
+            assert release.wait(60)
+        write(version, meta)
+        ended.append(meta["lock_until"])
+
+    monkeypatch.setattr(session._meta_file, "_write_if_current", write_late)
+    await lock.lock(session, "one", 60.0)
+    first = lock.heartbeat(session, "one", 120.0)
+    await wait_until(lambda: session._meta_file._timer is None)
+    second = lock.heartbeat(session, "one", 180.0)
+    await wait_until(lambda: ended == [second.expires_at])
+    release.set()
+    await wait_until(lambda: ended == [second.expires_at, first.expires_at])
+    assert stored(session)["lock_until"] == second.expires_at
+
+
 def full_disk(*_: object, **__: object) -> int:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -71,6 +71,7 @@ class MetaFile:
 
     def _start_write(self, build: Callable[[], dict[str, Any]]) -> None:
         self._timer = None
+        self._version += 1  # a thread that has not begun the write before would replace this content with an older one
         asyncio.get_running_loop().run_in_executor(None, self._write_if_current, self._version, build())
 
     def _write_if_current(self, version: int, meta: dict[str, Any]) -> None:
