@@ -275,7 +275,7 @@ class LocalProgram(Channel):
 
     def _end_when_read(self, received: int) -> None:
         """End the channel once no more output arrives: a process in the background may keep the terminal open (pty(7))."""
-        if self._reason is None and received == self._received:
+        if self._reason is None and received == self._received and not self.has_unread_output():
             self._end(_ended(self.exit_status))
         elif self._reason is None:
             asyncio.get_running_loop().call_later(LAST_OUTPUT_S, self._end_when_read, self._received)

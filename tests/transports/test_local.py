@@ -15,6 +15,7 @@ import pytest
 
 from fixtures.receiver import RecordingReceiver
 from tests.session.scripted_session import wait_until
+from transports import local
 from transports.channel import ExitStatus, Pty
 from transports.errors import ChannelClosed, ChannelEnded, ConnectFailed, InvalidOption
 from transports.local import LocalChannel, LocalOptions
@@ -54,6 +55,24 @@ async def test_local_output_is_complete_before_end(start: Start) -> None:
     _, receiver = await start("sh", "-c", "seq 1 20000")
     output = await receiver.receive_all()
     assert output.split() == [str(number).encode() for number in range(1, 20001)]
+
+
+async def test_local_last_output_that_the_kernel_reports_late_is_received_before_the_end(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """epoll(7) does not report the output of an ended program while the kernel's work queue has not passed it on."""
+    monkeypatch.setattr(local, "LAST_OUTPUT_S", 0.0)
+    channel, receiver = await start("sh", "-c", "sleep 60 & echo last")
+    loop, output = asyncio.get_running_loop(), channel.terminal_fd
+    assert output is not None
+    loop.remove_reader(output)
+    await channel._exited.wait()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert receiver.ends == []
+    loop.add_reader(output, channel._read_ready)
+    assert await receiver.receive_all() == b"last\r\n"
+    assert channel.exit_status == ExitStatus(code=0)
 
 
 async def test_local_death_by_signal_reports_signal_status(start: Start) -> None:
