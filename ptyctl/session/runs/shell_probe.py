@@ -18,6 +18,8 @@ from .shells import bash_hooks, zsh_hooks
 
 #: How long a shell may take to answer a probe (seconds).
 PROBE_WAIT_S = 5.0
+#: A prompt that no answer to the probe precedes may answer an earlier Enter: it must stay for this time (seconds).
+_UNANSWERED_S = 0.5
 #: Older versions of bash do not support an array in PROMPT_COMMAND.
 _MIN_BASH = (5, 1)
 #: bash adds a line to its history before it runs it; HISTCONTROL may have kept the previous lines out. The loop removes ours.
@@ -71,12 +73,12 @@ async def probe_shell(
         by_echo = f" {FUNCTION}_install 2>/dev/null;{by_echo}"
     stream = terminal.stream
     prompts = stream.prompts.count
-    dialect = _dialect(await _output_of(terminal, profile, by_echo, writer), sum_text)
+    dialect = _dialect(await _output_of(terminal, profile, by_echo, writer, sum_text), sum_text)
     has_marks = stream.prompts.count > prompts
     if dialect is None and has_marks:
         dialect = reinstall
     if dialect is None and terminal.prompt_certainty(profile) is not None:
-        dialect = _dialect(await _output_of(terminal, profile, by_error, writer), error_text)
+        dialect = _dialect(await _output_of(terminal, profile, by_error, writer, sum_text), error_text)
     if dialect is None:
         return ProbedShell(None, "no POSIX shell answered here")
     marker = Marker(nonce, dialect)
@@ -91,21 +93,32 @@ async def probe_shell(
     return ProbedShell(marker, defined=True) if marks else ProbedShell(AsciiMarker(nonce, dialect))
 
 
-async def _output_of(terminal: TerminalState, profile: DeviceProfile, line: str, writer: Writer) -> list[str]:
-    """Type a line and return the lines that are printed until the prompt is shown again."""
+async def _output_of(
+    terminal: TerminalState, profile: DeviceProfile, line: str, writer: Writer, answer: str | None = None
+) -> list[str]:
+    """Type a line and return the lines that are printed until the prompt is shown again.
+
+    A shell that has just started may show two prompts, the second one for an Enter that was pressed before. `answer`: a text
+    that precedes the prompt after the line in a POSIX shell.
+    """
     stream = terminal.stream
     begin, line_feeds = stream.spool_end, stream.line_feeds
     deadline = terminal.now() + PROBE_WAIT_S
+
+    def output() -> str:
+        return stream.read(begin, stream.spool_end).decode("utf-8", "replace")
+
     await terminal.gate.type(line + "\n", writer)
     while stream.ended is None and terminal.now() < deadline:
         certainty = terminal.prompt_certainty(profile)
         due = deadline
         if stream.line_feeds > line_feeds and certainty is not None:
-            due = stream.last_data + (0 if certainty == "exact" else SETTLE_S)
+            is_answered = answer is None or answer in (text := output()) or FISH_ERROR_PREFIX in text
+            due = stream.last_data + ((0 if certainty == "exact" else SETTLE_S) if is_answered else _UNANSWERED_S)
             if terminal.now() >= due and await terminal.nothing_more():
                 break
         await stream.wait(min(due, deadline))
-    return stream.read(begin, stream.spool_end).decode("utf-8", "replace").split("\n")
+    return output().split("\n")
 
 
 def _dialect(lines: list[str], sum_text: str) -> Dialect | None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from fixtures.memory_channel import MemoryChannel
+from fixtures.virtual_clock import run_virtually
 from ptyctl.core.marker import AsciiMarker
 from ptyctl.session.io.gate import SYSTEM
 from ptyctl.session.runs.shell_probe import probe_shell
 from ptyctl.session.session import Session
 from tests.session.conftest import Connect
-from tests.session.scripted_session import wait_until
+from tests.session.scripted_session import connect_session, wait_until
 
 PROMPT = "$ "
 
@@ -77,6 +79,39 @@ async def test_probe_shell_that_does_not_echo_the_sum_is_known_by_its_error(
     session = await session_at_prompt(connect, Shell(answers_second=True, answers=["function", answer]))
     found = await probe_shell(session.terminal, session.profile(), session.shell_nonce, SYSTEM)
     assert (found.marker and found.marker.dialect) == dialect
+
+
+class StartingShell(Shell):
+    """A shell that shows another prompt, for an Enter that was pressed before its first one, when a line is typed.
+
+    `echoes_early`: the terminal driver shows that line before this prompt.
+    """
+
+    def __init__(self, *, echoes_early: bool) -> None:
+        super().__init__(answers_second=True)
+        self._echoes_early = echoes_early
+        self._on_write = self._answer_enter_first
+        self._answers_enter = False
+
+    def _answer_enter_first(self, data: bytes) -> bytes:
+        if self._answers_enter:
+            return self._answer(data)
+        self._answers_enter = True
+        asyncio.get_running_loop().call_later(0.3, lambda: self.feed(self._answer(data)))
+        return (data if self._echoes_early else b"") + f"\r\n{PROMPT}".encode()
+
+
+@pytest.mark.parametrize("echoes_early", [True, False])
+def test_probe_shell_after_late_answer_to_enter_finds_the_shell(tmp_path: Path, echoes_early: bool) -> None:
+    async def check() -> None:
+        session = await connect_session(tmp_path, shell := StartingShell(echoes_early=echoes_early))
+        shell.feed(PROMPT.encode())
+        session.prompt.learn(PROMPT)
+        found = await probe_shell(session.terminal, session.profile(), session.shell_nonce, SYSTEM)
+        assert (found.marker and found.marker.dialect, found.why) == ("posix", None)
+        await session.close()
+
+    run_virtually(check())
 
 
 async def test_probe_shell_cancelled_in_second_line_leaves_no_subscription(connect: Connect) -> None:
