@@ -22,6 +22,7 @@ from ptyctl.simulator import SimulatedSwitch
 from tests.controller.session_calls import PATIENCE_MS, execute, execute_when_free, read, refused, session, write
 from tests.integration.concurrent_cases import run_cases
 from tests.integration.test_ssh_exec import Start
+from tests.session.scripted_session import wait_until
 
 pytestmark = pytest.mark.waits
 
@@ -222,6 +223,23 @@ async def type_ahead(start: Start, tmp_path: Path, name: str) -> None:
 
 async def test_text_typed_ahead_on_sshd_without_marks_does_not_run(start: Start, tmp_path: Path) -> None:
     await run_cases({name: partial(type_ahead, start, tmp_path, name) for name in SHELLS})
+
+
+async def test_text_that_the_terminal_driver_has_discarded_before_fish_on_sshd_prevents_no_command(
+    controller: LocalController, start: Start
+) -> None:
+    """As Ctrl-C does between the end of a command and the line editor; fish shows nothing for it at an empty prompt."""
+    require_program("fish", "fish")
+    handle = await start(*SHELLS["fish"], shell_integration="off")
+    await execute(handle, cmd="true", task_id="a", timeout_ms=PATIENCE_MS)
+    begin = (await write(handle, "a", data="touch HALF_RAN")).next_cursor
+    await read(handle, cursor=begin, until_regex="HALF_RAN", timeout_ms=PATIENCE_MS)
+    opened = await controller._registry.find(handle.session_id)
+    assert opened.channel is not None
+    opened.channel.write(b"\x15")
+    await wait_until(lambda: opened.terminal.last_line() == opened.terminal.learned_prompt)
+    reply = await execute(handle, cmd="echo hi", task_id="b", timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.notices) == ("hi\n", None)
 
 
 READ = "printf '%s/N] ' 'Sure? [y'; read x; touch HALF_RAN\n"

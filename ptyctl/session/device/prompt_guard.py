@@ -534,7 +534,18 @@ class PromptGuard:
             await gate.write(ETX, SYSTEM)
             if await self._wait_for_shell(answered, wait_s, marked):
                 return await self.shell_has_read(marked)
-        return False
+        return not marked() and self._shows_only_prompt()
+
+    def _shows_only_prompt(self) -> bool:
+        """Return whether a shell on another machine has shown output since the text was typed, and its prompt without text.
+
+        fish shows nothing for Ctrl-C at an empty prompt. Text that was typed ahead is lost without a trace if Ctrl-C arrives
+        between the end of the command and the line editor: the terminal driver discards it.
+        """
+        terminal, learned = self._terminal, self._terminal.learned_prompt or ""
+        is_shown = bool(learned.strip()) and terminal.last_line() == learned
+        has_text = not self._typed.empty and self._stream.raw_size > self._typed.raw
+        return is_shown and has_text and terminal.input_is_read() is None
 
     def _answer_to_interrupt(self, marked: Callable[[], bool], *, is_last: bool) -> Callable[[], bool]:
         """Return a condition that holds once the shell has answered the next Ctrl-C with a prompt.
