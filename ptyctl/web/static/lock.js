@@ -11,8 +11,8 @@ import { confirmDialog, timeLeft, toast, toastError } from "./ui.js";
 const TTL_MS = 30_000;
 /** How long one call waits in the queue; the next one reports the new position. */
 const QUEUE_MS = 5_000;
-/** How long a lock that is given back waits for the input before: the far end may take none. */
-const INPUT_MS = 5_000;
+/** How long a lock that is given back waits for the answers to calls before it: the far end may take no input. */
+const ANSWER_MS = 5_000;
 /** The key that takes the lock, or gives it back. */
 const LOCK_KEY = "Ctrl+Shift+L";
 /** The number of locks that views have open, by session: a late answer to a closed one must not release the next one's. @type {Map<string, number>} */
@@ -32,6 +32,8 @@ export function createLock(session, { changed, requested, acquired, inputSent })
   let known = false;
   /** Whether the lock is being given back. */
   let releasing = false;
+  /** The last renewal. */
+  let renewal = Promise.resolve();
   /** Whether this page, not only another one of the same person, uses the lock: it renews it and sizes the terminal. */
   let active = false;
   /** @type {number | null} */
@@ -144,11 +146,11 @@ export function createLock(session, { changed, requested, acquired, inputSent })
     }
   };
 
-  /** Waits for the input that was typed before; returns whether the lock is still ours. */
+  /** Waits for the input and the renewal that were sent before; returns whether the lock is still ours. */
   const canRelease = async () => {
     if (releasing) return false;
     releasing = true;
-    await Promise.race([inputSent(), new Promise((resolve) => setTimeout(resolve, INPUT_MS))]);
+    await Promise.race([Promise.all([inputSent(), renewal]), new Promise((resolve) => setTimeout(resolve, ANSWER_MS))]);
     releasing = false;
     return !closed && isOurs();
   };
@@ -173,8 +175,10 @@ export function createLock(session, { changed, requested, acquired, inputSent })
     return current ? `Nothing was typed: ${holderName()} has the lock.` : "Nothing was typed: you only watch. Take the lock first.";
   };
 
-  const renew = async () => {
-    if (!active || !isOurs()) return;
+  const renew = () => (renewal = renewNow());
+
+  const renewNow = async () => {
+    if (!active || !isOurs() || releasing) return;
     try {
       setHolder(await act("heartbeat", { lock_ttl_ms: TTL_MS }));
       waiters = (await act("status")).queue ?? [];

@@ -113,6 +113,33 @@ async def test_keys_that_are_typed_before_the_lock_is_given_back_are_sent_first(
     await alice.wait_for_text("\n42\n")
 
 
+async def test_lock_is_given_back_after_the_answer_to_its_renewal(desk: Desk) -> None:
+    alice = Visitor(await desk.open_tab("/audit"))
+    is_held, is_released, released = asyncio.Event(), asyncio.Event(), list[str]()
+
+    async def hold(route: Route) -> None:
+        action = json.loads(route.request.post_data or "{}")["action"]
+        if action == "heartbeat" and not is_held.is_set():
+            is_held.set()
+            await is_released.wait()
+        if action == "unlock":
+            released.append(action)
+        await route.continue_()
+
+    await alice.page.route("**/api/call/ptyctl_session", hold)
+    await alice.page.clock.install()
+    await alice.page.goto(f"{desk.url}/s/{await desk.open_shell()}")
+    await alice.take_lock()
+    await alice.page.clock.fast_forward(10_000)
+    await is_held.wait()
+    await alice.page.keyboard.press("Control+Shift+L")
+    await alice.page.evaluate("document.title")  # the page has handled the key
+    assert not released
+    is_released.set()
+    await alice.expect_lock("Nobody has the lock")
+    assert released
+
+
 async def test_denied_command_has_a_card_that_says_it_was_not_typed(
     tmp_path: Path, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
