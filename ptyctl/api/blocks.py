@@ -16,7 +16,7 @@ BlockRefusal = Literal["denied", "declined", "expired", "withdrawn", "stale"]
 
 
 class Block(Reply):
-    """One command from begin to end. Offsets are bytes into output.raw and the spool; times are epoch ms.
+    """One command from start to end. Offsets are bytes into output.raw and the spool; times are epoch ms.
 
     Attributes:
         error_hints: the first lines in which a device reports an error: at most 5, of 200 characters.

@@ -87,7 +87,7 @@ class OpenOptions(TypedDict, total=False):
     task_id: str
     """Name of the caller's task, which owns locks and writes."""
     shell_integration: Literal["auto", "off"]
-    """Whether a remote shell may be set up to report the begin and end of each command."""
+    """Whether a remote shell may be set up to report the start and end of each command."""
     shell: ShellName
     """The shell at the prompt, which is not tested then."""
     node: str

@@ -169,7 +169,7 @@ class CallMemory:
         now = asyncio.get_running_loop().time()
         surplus = len(self._calls) - self._limit.maximum + 1
         old: list[CallKey] = []
-        for key, call in self._calls.items():  # in the order of their begin: the rest is younger, and is not scanned
+        for key, call in self._calls.items():  # in the order of their start: the rest is younger, and is not scanned
             if call.ended_at is not None:
                 age_s = now - call.ended_at
                 if age_s <= self._keep_s and not (len(old) < surplus and age_s > REPEAT_S):

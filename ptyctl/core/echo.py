@@ -63,7 +63,7 @@ def _line_ends(data: bytes) -> Iterator[int]:
 
 
 def may_continue_echo(data: bytes, prompt: str, line: str, width: int) -> bool:
-    """Return whether `data` may be the begin of an echo. `echo_end` waits for a line end, which other output may not have."""
+    """Return whether `data` may be the start of an echo. `echo_end` waits for a line end, which other output may not have."""
     rendered = (_joined(render(prompt.encode() + data, columns)) for columns in _widths(width))
     return any(_is_part_of_echo(shown.rstrip(), prompt, line) for shown in rendered)
 
@@ -74,7 +74,7 @@ def _widths(terminal: int) -> Iterable[int]:
 
 
 def _is_part_of_echo(shown: str, prompt: str, line: str) -> bool:
-    """Return whether a line shows the begin of the echo, or a part of it between `$`, as devices cut long lines."""
+    """Return whether a line shows the start of the echo, or a part of it between `$`, as devices cut long lines."""
     if (prompt + line).startswith(shown):
         return True
     visible = shown.removeprefix(prompt.rstrip()).strip()

@@ -1,4 +1,4 @@
-"""Command markers: wrap a command between two printf commands that report its begin and end.
+"""Command markers: wrap a command between two printf commands that report its start and end.
 
 The typed line contains the marker only in parts, so its echo never matches. `Marker` prints the OSC sequence of `marks.py`,
 which terminals do not display and the spool does not contain. `AsciiMarker` prints text, for paths that filter the OSC

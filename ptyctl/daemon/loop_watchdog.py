@@ -47,7 +47,7 @@ class LoopWatchdog:
         return self._sample is not None and self._sample[0] == self._began
 
     def iteration_began(self) -> None:
-        """Record the begin of an iteration: the loop has events or timers to process."""
+        """Record the start of an iteration: the loop has events or timers to process."""
         self._began = time.monotonic()
 
     def iteration_ended(self) -> None:

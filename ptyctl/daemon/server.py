@@ -225,7 +225,7 @@ class DaemonServer:
 
     @contextmanager
     def _recorded(self, **fields: object) -> Iterator[None]:
-        """Record a connection's begin and end."""
+        """Record a connection's start and end."""
         self._record("connect", **fields)
         try:
             yield

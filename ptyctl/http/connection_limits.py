@@ -135,7 +135,7 @@ class LimitedProtocol(_UnreadTimeout, H11Protocol):
         self._upgraded = False
 
     def count(self, transport: asyncio.Transport) -> None:
-        """Count the connection from its begin on: before the TLS handshake, if it has one."""
+        """Count the connection from its start on: before the TLS handshake, if it has one."""
         self._accepted = transport
         self._limits.add(self)
 

@@ -7,7 +7,7 @@
                       foreground_reader.py, line_reader.py, line_synchronisation.py), and what follows from a verdict
                       (enforcement.py, refusals.py, approvals.py)
     screen            the rendered screen, computed from the output on demand
-    runs              commands from begin to end: completion strategies, blocks, block events
+    runs              commands from start to end: completion strategies, blocks, block events
     device            the CLI engine: prompts, echo, pagers, questions, login, mode changes
     io                the output stream, the input gate, signals and waits
     transcript        the files on disk, and their recovery after a crash

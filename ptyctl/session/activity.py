@@ -76,7 +76,7 @@ class Activity:
             self._recorder.record(event, **self._fields, **fields)
 
     def run_begun(self, run: Run) -> None:
-        """Handle the begin of a run. Its command is recorded when the first bytes are typed; until then it may be refused."""
+        """Handle the start of a run. Its command is recorded when the first bytes are typed; until then it may be refused."""
         self._run = run if run.driven else None
 
     def typed(self, writer: Writer, data: bytes, secret: bool) -> None:

@@ -126,32 +126,36 @@ class SlowFiles(AuditFiles):
         super().append(rows, month)
 
 
-def test_query_waits_for_the_rows_before_it_also_if_the_disk_is_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def slow_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SlowFiles:
     monkeypatch.setattr(audit_log, "_QUERY_S", 0.001)
+    return SlowFiles(tmp_path)
+
+
+def test_query_waits_for_the_rows_before_it_also_if_the_disk_is_slow(
+    slow_files: SlowFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(audit_log, "_LATE_S", 3600)
-    files = SlowFiles(tmp_path)
-    log = AuditLog(files)
+    log = AuditLog(slow_files)
     log.record("a")
-    assert files.began.wait(60)
+    assert slow_files.began.wait(60)
     query = threading.Thread(target=log.wait_written)
     query.start()
     query.join(0.05)
     assert query.is_alive()
-    files.ends.set()
+    slow_files.ends.set()
     query.join()
-    assert [row["event"] for row in files.rows()] == ["a"]
+    assert [row["event"] for row in slow_files.rows()] == ["a"]
     log.close()
 
 
-def test_query_does_not_wait_for_a_disk_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit_log, "_QUERY_S", 0.001)
+def test_query_does_not_wait_for_a_disk_that_hangs(slow_files: SlowFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit_log, "_LATE_S", 0.01)
-    files = SlowFiles(tmp_path)
-    log = AuditLog(files)
+    log = AuditLog(slow_files)
     log.record("a")
     log.wait_written()
     assert log.failure is not None
-    files.ends.set()
+    slow_files.ends.set()
     log.close()
 
 

@@ -29,7 +29,7 @@ from .table import Aim, Row
 
 LIMIT_MS = 20
 ATTEMPTS = 3
-#: How long a row repeats measurements, from its begin, and how long one of them may take (seconds).
+#: How long a row repeats measurements, from its start, and how long one of them may take (seconds).
 _ROW_S = 200.0
 _ENTRY_S = 20.0
 #: How long reads are measured, as a part of the plan's seconds.

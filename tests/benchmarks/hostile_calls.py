@@ -152,7 +152,7 @@ CALLS: dict[str, HostileCall] = {
     "resizes with screens": _resize,
     "patterns of the session": _config(action="expect", expect={"pager_regexes": [f"{_NESTED}{n}" for n in range(50)]}),
     "300 tasks in the queue of a lock": _queue,
-    "watch from the begin": _watch,
+    "watch from the start": _watch,
     "log lines": _log,
     "notices": _notify,
     "list of sessions": _list,

@@ -109,7 +109,7 @@ def _sampled(sizes: list[float]) -> Iterator[None]:
 
 
 async def _run_page(plan: Plan) -> Result:
-    """Measure the memory that pages from the begin to the end of a block take at most."""
+    """Measure the memory that pages from the start to the end of a block take at most."""
     os.environ["PTYCTL_QUOTA_BYTES"] = str(QUOTA_BYTES)
     with TemporaryDirectory() as folder:
         async with opened_session(protocol="local", command=_BASH) as session:

@@ -100,7 +100,7 @@ class Acknowledged:
         locks: the locks that may be in force: the acknowledged one, and those of calls that have not returned.
         sizes: the sizes that the terminal may have.
         outputs: outputs of finished commands by block id; None if it may be in memory only.
-        text: what reads have returned, from the begin on.
+        text: what reads have returned, from the start on.
         closed: the session was closed; None while it is being closed.
         damaged: its files have failed: output and rows from there on may be in memory only, which an alarm reports.
         stored: how much of `text` survives a crash.
@@ -344,7 +344,7 @@ async def recovering_client(state: Path, record: Record) -> AsyncIterator[Consol
 
 
 def check_files(folder: Path) -> None:
-    """Check that each block in events.jsonl has one begin and one end, in this order."""
+    """Check that each block in events.jsonl has one start and one end, in this order."""
     events = [json.loads(line) for line in (folder / "events.jsonl").read_bytes().splitlines()]
     blocks: dict[str, list[str]] = {}
     for event in events:

@@ -137,7 +137,7 @@ FEATURES = st.sampled_from(
 
 
 def columns_of(line: str, cols: int) -> set[str]:
-    """Expand tabs by columns, and drop combining marks at the begin, as the screen does; plain lines keep both.
+    """Expand tabs by columns, and drop combining marks at the start, as the screen does; plain lines keep both.
 
     After a ZWJ a character may have joined, or was there before: the text does not show which, so both are returned.
     """

@@ -47,7 +47,7 @@ class SilentWebSocket:
         await self._loop.sock_sendall(self._socket, _frame(0x80 | opcode, payload) * repeat)
 
     async def send_fragments(self, number: int) -> None:
-        """Send the begin of a text message: empty frames."""
+        """Send the start of a text message: empty frames."""
         await self._loop.sock_sendall(self._socket, _frame(0x1) + _frame(0x0) * (number - 1))
 
     async def read_until(self, end: bytes) -> bytes:

@@ -83,7 +83,7 @@ def random_request(random: Random) -> Any:
 
 
 def given_trace_id(request: Any) -> str:
-    """Return the valid trace id of a request; "trace_" is the begin of a generated one."""
+    """Return the valid trace id of a request; "trace_" is the start of a generated one."""
     correlation = request.get("correlation") if isinstance(request, dict) else None
     given = correlation.get("trace_id") if isinstance(correlation, dict) else None
     return given if given == "trace_1" else "trace_"

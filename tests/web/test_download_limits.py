@@ -41,7 +41,7 @@ def in_use(server: Console) -> int:
 
 @asynccontextmanager
 async def begun_download(server: Console, session_id: str, **headers: str) -> AsyncIterator[asyncio.StreamReader]:
-    """Request a download, and read the begin of its response only."""
+    """Request a download, and read the start of its response only."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1)
     fields = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     writer.write(f"GET /api/session/{session_id}/text HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n{fields}\r\n".encode())

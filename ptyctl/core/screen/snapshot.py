@@ -79,7 +79,7 @@ def take_scrollback(emulator: Emulator, first: int | None, limit: int, *, attrib
 def stored_scrollback(emulator: Emulator) -> dict[str, Any]:
     """Return the scrollback as values for JSON.
 
-    `scrollback_runs` has, for each line, begin, end and style of each styled run; `scrollback_styles` the attributes by style.
+    `scrollback_runs` has, for each line, start, end and style of each styled run; `scrollback_styles` the attributes by style.
     """
     rows = [styles for _, styles in emulator.history]
     used = {str(ord(style)): list(emulator.styles.value(style)) for style in set().union(*rows) - {DEFAULT_STYLE}}

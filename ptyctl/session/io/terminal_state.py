@@ -170,7 +170,7 @@ class TerminalState:
         return line
 
     def _is_redrawn(self, output: bytes, row: bytes) -> bool:
-        """Return whether the cursor's line depends on the width: the cursor moves up, or to the begin of a row that wrapped."""
+        """Return whether the cursor's line depends on the width: the cursor moves up, or to the start of a row that wrapped."""
         return _CURSOR_UP.search(output) is not None or (len(row) > self.width() and b"\r" in row.rstrip(b"\r"))
 
     async def line_reported(self, wait_s: float, awaits: Callable[[], bool]) -> bool:

@@ -157,7 +157,7 @@ def find_running_block(unfinished: list[Block], marks: BlockMarksReader) -> Open
     """Return the last of the blocks without an end if its command still runs in a program that outlived its server.
 
     Runs that were declined meanwhile may follow it. Without an end in blocks.jsonl, a block has ended if a prompt mark of
-    the shell follows its begin in output.raw. The prompt that a new shell shows before it begins the command does not count.
+    the shell follows its start in output.raw. The prompt that a new shell shows before it begins the command does not count.
     """
     if not unfinished:
         return None

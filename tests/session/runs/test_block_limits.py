@@ -122,7 +122,7 @@ async def test_restored_commands_are_in_memory_as_rows(tmp_path: Path) -> None:
 
 
 def test_rows_of_many_commands_take_little_memory_while_they_are_read(tmp_path: Path) -> None:
-    """Each has a row for its begin and one for its end."""
+    """Each has a row for its start and one for its end."""
     begun = {
         "session_id": "s", "origin": "exec", "cmd": "show interface", "ts_begin": 1, "status": "running", "output_path": "",
         "raw_begin": 0, "spool_begin": 0,

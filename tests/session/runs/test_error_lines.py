@@ -91,7 +91,7 @@ async def test_errors_in_pieces_are_those_of_the_whole_output(device: Session, m
 
 async def test_expensive_patterns_are_searched_in_threads(device: Session, searches: list[bool]) -> None:
     reply = await run_command(device, "long bad", expect=HOSTILE)
-    assert (reply.error_hints, searches) == ([], [True, False])  # without (?m), ^ is the begin of the output
+    assert (reply.error_hints, searches) == ([], [True, False])  # without (?m), ^ is the start of the output
     request = ExecRequest.of({"session_id": "s", "lines": ["long bad", "ok"], "timeout_ms": PATIENCE_MS})
     reply = await execute(device, request, None)
     assert [(failed.number, failed.said) for failed in reply.failed_lines or []] == [(1, ["% Bad"])]

@@ -219,7 +219,7 @@ async def test_meta_without_a_session_raises_io_error(tmp_path: Path, meta: str)
 
 
 async def test_events_cut_at_any_row_are_completed_without_repetition(tmp_path: Path) -> None:
-    """Each block has one begin and one end, wherever the event log was cut."""
+    """Each block has one start and one end, wherever the event log was cut."""
     channel = MemoryChannel(lambda data: data[:-1] + b"\r\nit is so\r\nold> ")
     session = await connect_session(tmp_path, channel, platform="cisco_ios")
     channel.feed(b"old> ")

@@ -1,4 +1,4 @@
-"""Block recovery: the begin and the end of a block are found in output.raw."""
+"""Block recovery: the start and the end of a block are found in output.raw."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ async def page_through_switch(controller: Controller) -> str:
 
 
 async def recorded_screens(controller: Controller, session: str, places: Sequence[int]) -> dict[int, ScreenSnapshot]:
-    """Return the screens at places of a recording, of an emulator that is fed all output from the begin."""
+    """Return the screens at places of a recording, of an emulator that is fed all output from the start."""
     first = await controller.pty(PtyReadScreen(session_id=session, at=0))
     assert isinstance(first, ScreenReply)
     model, at, found = ScreenModel(first.cols, first.rows_count), 0, dict[int, ScreenSnapshot]()

@@ -116,7 +116,7 @@ async def test_replay_is_controlled_by_buttons_and_keys(desk: Desk) -> None:
         await route.continue_()
 
     await page.route("**/api/call/blocks_since", hold)
-    await page.get_by_role("link", name="Screen at its begin").click()
+    await page.get_by_role("link", name="Screen at its start").click()
     await expect(slider).to_have_value(str(blocks[1]["raw_begin"]))
 
     # Step by command, also before the commands are known, and scrub.

@@ -60,7 +60,7 @@ export function mount(root, params) {
     update();
   }
 
-  /** Paints the screen at the begin of the block, then its output. */
+  /** Paints the screen at the start of the block, then its output. */
   async function showTerminal() {
     const box = root.querySelector(".term-box");
     if (!(box instanceof HTMLElement) || !block || terminal) return;
@@ -120,7 +120,7 @@ export function mount(root, params) {
           <button type="button" class="small" aria-pressed=${asTerminal} @click=${() => setTerminal(true)}>Terminal</button>
         </span>
         ${outputButtons(session, shown)}
-        ${link(sessionPath(session, `/at/${shown.raw_begin}`), "Screen at its begin", "button small")}
+        ${link(sessionPath(session, `/at/${shown.raw_begin}`), "Screen at its start", "button small")}
         ${shown.raw_end == null ? nothing : link(sessionPath(session, `/at/${shown.raw_end}`), "Screen at its end", "button small")}
         ${copyButton("Copy link", () => location.href)}
       </div>

@@ -154,7 +154,7 @@ export function mount(root, params) {
     update();
   }
 
-  /** Goes to the begin of the next block, or of the previous one, once the blocks are known. @param {1 | -1} direction */
+  /** Goes to the start of the next block, or of the previous one, once the blocks are known. @param {1 | -1} direction */
   async function stepBlock(direction) {
     await loaded;
     if (closed) return;
