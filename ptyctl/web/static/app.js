@@ -1,6 +1,7 @@
 // Start of the page: login, frame with navigation, and the view of the address.
 
 import { ApiError, login, logout, me, onLogin, principal, version } from "./api.js";
+import { store } from "./features.js";
 import { html, nothing, render } from "./lit.js";
 import { navigate, replaceAddress, route, show, start } from "./router.js";
 import { stream } from "./stream.js";
@@ -168,14 +169,14 @@ async function signOut() {
 
 /** @returns {Theme} */
 function theme() {
-  const stored = localStorage.getItem(THEME);
+  const stored = store.browser.get(THEME);
   return stored === "light" || stored === "dark" ? stored : "auto";
 }
 
 function nextTheme() {
   /** @type {Record<Theme, Theme>} */
   const next = { auto: "light", light: "dark", dark: "auto" };
-  localStorage.setItem(THEME, next[theme()]);
+  store.browser.set(THEME, next[theme()]);
   applyTheme();
   update();
 }

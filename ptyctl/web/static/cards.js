@@ -4,6 +4,7 @@
 import { call, serverTime } from "./api.js";
 import { attributed, attributesOf } from "./attributes.js";
 import { palette } from "./colours.js";
+import { observeVisibility } from "./features.js";
 import { guard, html, nothing, ref, repeat } from "./lit.js";
 import { screenView } from "./screen_view.js";
 import { stream } from "./stream.js";
@@ -106,7 +107,7 @@ export function createCards(session, { changed, runAgain, isFullScreen }) {
   let screen = null;
   /** @type {import("./stream.js").Subscription | null} */
   let screenTopic = null;
-  const observer = new IntersectionObserver(handleVisibility, { rootMargin: "200px" });
+  const observer = observeVisibility(handleVisibility, { rootMargin: "200px" });
 
   /** @param {Block} block */
   const put = (block) => {
@@ -172,14 +173,12 @@ export function createCards(session, { changed, runAgain, isFullScreen }) {
     if (card.stale) void read(card);
   };
 
-  /** @param {IntersectionObserverEntry[]} entries */
-  function handleVisibility(entries) {
-    for (const { target, isIntersecting } of entries) {
-      const card = cards.get(/** @type {HTMLElement} */ (target).dataset.block ?? "");
-      if (!card) continue;
-      card.visible = isIntersecting;
-      if (!card.text) void read(card);
-    }
+  /** @param {boolean} visible @param {Element} element */
+  function handleVisibility(visible, element) {
+    const card = cards.get(/** @type {HTMLElement} */ (element).dataset.block ?? "");
+    if (!card) return;
+    card.visible = visible;
+    if (!card.text) void read(card);
     watchScreen();
   }
 

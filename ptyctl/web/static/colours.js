@@ -1,5 +1,7 @@
 // Colours of terminals: the palettes of the two themes, and the names that the server uses for cells.
 
+import { prefersDark } from "./features.js";
+
 const NAMES = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
 const DARK = ["#3b4252", "#f07178", "#8fce72", "#e5c07b", "#6cb2f7", "#c792ea", "#5fd0d6", "#d5dae2",
   "#768090", "#ff8f96", "#a9e28c", "#f4d58d", "#93c9ff", "#dab0f5", "#86e4e9", "#ffffff"]; // prettier-ignore
@@ -10,7 +12,7 @@ const CUBE = [0, 95, 135, 175, 215, 255];
 /** Whether the page is dark at present. */
 const isDark = () => {
   const theme = document.documentElement.dataset.theme;
-  return theme === "dark" || (theme !== "light" && matchMedia("(prefers-color-scheme: dark)").matches);
+  return theme === "dark" || (theme !== "light" && prefersDark());
 };
 
 /** The 16 colours of the present theme. */

@@ -1,5 +1,7 @@
 // Addresses and views. The address holds the state of the page: back, reload and sharing a link work.
 
+import { optional } from "./features.js";
+
 /** @typedef {Record<string, string>} Params the named parts of the address */
 /** @typedef {{pattern: RegExp, names: string[], render: (params: Params) => void}} Route */
 
@@ -33,7 +35,7 @@ export function navigate(path) {
  * @param {string} path
  */
 export function replaceAddress(path) {
-  history.replaceState(null, "", path);
+  optional(() => history.replaceState(null, "", path), undefined); // Safari throws after many changes
   shown = address();
 }
 

@@ -8,6 +8,7 @@ import { WebLinksAddon } from "/vendor/@xterm/addon-web-links/lib/addon-web-link
 import { WebglAddon } from "/vendor/@xterm/addon-webgl/lib/addon-webgl.mjs";
 import { Terminal as XTerm } from "/vendor/@xterm/xterm/lib/xterm.mjs";
 import { colourName, palette } from "./colours.js";
+import { hasFastWebgl, onPreferenceChange } from "./features.js";
 import { confirmDialog, fromBase64 } from "./ui.js";
 
 /**
@@ -83,9 +84,8 @@ export function createTerminal(element, { readOnly = false, onData, onBinary, on
   };
   xterm.onRender(showCursor); // not before: the size of the screen follows the font with its next frame
   const changeTheme = () => (xterm.options.theme = theme(element));
-  const dark = matchMedia("(prefers-color-scheme: dark)");
   addEventListener("themechange", changeTheme);
-  dark.addEventListener("change", changeTheme);
+  const ignorePreference = onPreferenceChange(changeTheme);
 
   const terminal = {
     xterm,
@@ -134,7 +134,7 @@ export function createTerminal(element, { readOnly = false, onData, onBinary, on
     focus: () => xterm.focus(),
     dispose() {
       removeEventListener("themechange", changeTheme);
-      dark.removeEventListener("change", changeTheme);
+      ignorePreference();
       terminals.delete(element);
       xterm.dispose();
     },
@@ -169,7 +169,7 @@ async function openLink(address) {
  * @param {XTerm} xterm
  */
 function useWebgl(xterm) {
-  accelerated ??= Boolean(document.createElement("canvas").getContext("webgl2", { failIfMajorPerformanceCaveat: true }));
+  accelerated ??= hasFastWebgl();
   if (!accelerated) return;
   try {
     const addon = new WebglAddon();

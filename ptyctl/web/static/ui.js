@@ -1,10 +1,12 @@
 // Small pieces that several views use: times, badges, buttons, dialogs, errors.
 
 import { ApiError, serverTime } from "./api.js";
+import { copyText } from "./features.js";
 import { html, nothing, render } from "./lit.js";
 
 /** @typedef {import("./lit.js").TemplateResult} Template */
 
+export const NO_COPY = "The browser does not allow copying here.";
 const TOAST_MS = 6_000;
 /** @type {[number, string][]} */
 const UNITS = [
@@ -109,10 +111,10 @@ export function blockBadge({ status, exit_code: exitCode, error_hints: hints, re
 export function copyButton(label, text) {
   const copy = async () => {
     try {
-      await navigator.clipboard.writeText(await text());
-      toast("Copied.");
+      if (await copyText(await text())) toast("Copied.");
+      else toast(NO_COPY, "bad");
     } catch (error) {
-      toast(error instanceof ApiError ? error.message : "The browser does not allow copying here.", "bad");
+      toastError(error);
     }
   };
   return html`<button type="button" class="small" @click=${copy}>${label}</button>`;

@@ -1,6 +1,7 @@
 // The inbox: each request with the live screen of its session, and the text marked where it would be typed.
 
 import { ApiError, call, principal, serverTime } from "../api.js";
+import { askToNotify, canAskToNotify, notifyPerson } from "../features.js";
 import { html, nothing, render, repeat } from "../lit.js";
 import { query, replaceAddress } from "../router.js";
 import { screenView } from "../screen_view.js";
@@ -331,8 +332,8 @@ export function mount(root) {
 
   /** Offers notifications of the browser until the person has decided. */
   function notifyButton() {
-    if (!("Notification" in window) || Notification.permission !== "default") return nothing;
-    return html`<button type="button" class="small" @click=${() => Notification.requestPermission().then(update)}>Notify me of new requests</button>`;
+    if (!canAskToNotify()) return nothing;
+    return html`<button type="button" class="small" @click=${() => askToNotify().then(update)}>Notify me of new requests</button>`;
   }
 
   return () => {
@@ -353,10 +354,8 @@ const nothingWaits = () =>
 
 /** @param {Approval} entry */
 function notify(entry) {
-  if (!document.hidden || !("Notification" in window) || Notification.permission !== "granted") return;
   const body = `${entry.principal} on ${sessionName(entry)}: ${visible(entry.text)}`;
-  const notification = new Notification("ptyctl: approval needed", { body, tag: entry.approval_id });
-  notification.onclick = () => window.focus();
+  notifyPerson("ptyctl: approval needed", { body, tag: entry.approval_id });
 }
 
 /**

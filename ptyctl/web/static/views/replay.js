@@ -3,6 +3,7 @@
 
 import { ApiError, call, get, recording } from "../api.js";
 import { hasFailed } from "../cards.js";
+import { onSizeChange } from "../features.js";
 import { html, nothing, render } from "../lit.js";
 import { replaceAddress } from "../router.js";
 import { followSession } from "../session_entry.js";
@@ -234,8 +235,7 @@ export function mount(root, params) {
   }
 
   update();
-  const resized = new ResizeObserver(() => terminal?.scale());
-  resized.observe(/** @type {HTMLElement} */ (root.querySelector(".term-box")));
+  const stopSizing = onSizeChange(/** @type {HTMLElement} */ (root.querySelector(".term-box")), () => terminal?.scale());
   addEventListener("keydown", handleKey);
   const loaded = begin();
   const entries = followSession(session, (shown) => {
@@ -250,7 +250,7 @@ export function mount(root, params) {
     clearTimeout(addressTimer);
     clearTimeout(retryTimer);
     seeking?.abort();
-    resized.disconnect();
+    stopSizing();
     removeEventListener("keydown", handleKey);
     terminal?.dispose();
   };

@@ -2,6 +2,7 @@
 
 import { ApiError, call, principal, serverTime, taskId } from "../api.js";
 import { createCards } from "../cards.js";
+import { copyText, onSizeChange, store } from "../features.js";
 import { createHeldLines } from "../held_lines.js";
 import { createKeyboard } from "../keyboard.js";
 import { html, nothing, render } from "../lit.js";
@@ -11,7 +12,7 @@ import { followSession, needBadges, origin } from "../session_entry.js";
 import { stream } from "../stream.js";
 import { createTerminal } from "../terminal.js";
 import { visible } from "../text.js";
-import { confirmDialog, errorBox, link, sessionPath, statusBadge, timeAgo, toast, toastError } from "../ui.js";
+import { confirmDialog, errorBox, link, NO_COPY, sessionPath, statusBadge, timeAgo, toast, toastError } from "../ui.js";
 
 /** @typedef {Record<string, any>} Message */
 /** @typedef {"split" | "terminal" | "cards"} Layout */
@@ -45,7 +46,7 @@ export function mount(root, params) {
   /** @type {{ts: number, text: string}[]} */
   const messages = [];
   let finding = false;
-  let composing = localStorage.getItem(COMPOSER) === "on";
+  let composing = store.browser.get(COMPOSER) === "on";
   let layout = /** @type {Layout} */ (query().get("view") ?? "split");
   let history = 0;
   let closed = false;
@@ -151,12 +152,16 @@ export function mount(root, params) {
     return event.code === "KeyL" || event.code === "KeyF" || (event.code === "KeyC" && terminal.xterm.hasSelection());
   }
 
+  async function copySelection() {
+    if (!(await copyText(terminal.xterm.getSelection()))) toast(NO_COPY, "bad");
+  }
+
   /** @param {KeyboardEvent} event */
   function pressPageKey(event) {
     event.preventDefault();
     if (event.code === "KeyL") lock.toggle();
     else if (event.code === "KeyF") find(true);
-    else navigator.clipboard.writeText(terminal.xterm.getSelection()).catch(toastError);
+    else void copySelection();
   }
 
   /** @param {ApiError} failed @param {Message} write */
@@ -183,7 +188,7 @@ export function mount(root, params) {
 
   function toggleComposer() {
     composing = !composing;
-    localStorage.setItem(COMPOSER, composing ? "on" : "off");
+    store.browser.set(COMPOSER, composing ? "on" : "off");
     update();
     if (composing) compose("");
   }
@@ -361,11 +366,10 @@ export function mount(root, params) {
   });
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let resizeTimer;
-  const resized = new ResizeObserver(() => {
+  const stopSizing = onSizeChange(box, () => {
     clearTimeout(resizeTimer);
     resizeTimer = setTimeout(fitTerminal, RESIZE_DELAY_MS);
   });
-  resized.observe(box);
   const handleKey = (/** @type {KeyboardEvent} */ event) => isPageKey(event) && pressPageKey(event);
   addEventListener("keydown", handleKey);
   const release = () => lock.close();
@@ -377,7 +381,7 @@ export function mount(root, params) {
     closed = true;
     clearTimeout(resizeTimer);
     clearTimeout(retryTimer);
-    resized.disconnect();
+    stopSizing();
     removeEventListener("keydown", handleKey);
     removeEventListener("pagehide", release);
     keyboard.clear();

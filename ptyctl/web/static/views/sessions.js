@@ -2,6 +2,7 @@
 
 import { call, taskId } from "../api.js";
 import { hasFailed } from "../cards.js";
+import { observeVisibility } from "../features.js";
 import { html, nothing, render, repeat } from "../lit.js";
 import { navigate, query, replaceAddress } from "../router.js";
 import { screenView } from "../screen_view.js";
@@ -206,9 +207,7 @@ function createScreens(root) {
   const live = new Map();
   /** @type {Set<HTMLElement>} */
   let observed = new Set();
-  const observer = new IntersectionObserver((entries) => {
-    for (const { target, isIntersecting } of entries) setVisible(/** @type {HTMLElement} */ (target), isIntersecting);
-  });
+  const observer = observeVisibility((visible, tile) => setVisible(/** @type {HTMLElement} */ (tile), visible));
 
   /**
    * @param {HTMLElement} tile
