@@ -121,7 +121,7 @@ class Expect(RequestPart):
 
     Attributes:
         settle_ms: time for which a prompt or pager must remain the end of the output to count. Without it, a prompt that is
-            identical to the previous one counts at once.
+            identical to the previous one counts at once, or on a slow line after twice the pauses within the output.
     """
 
     prompt_regex: str | None = None

@@ -81,8 +81,8 @@ class DeviceProfile:
     that belong to the prompt below them, `log_lines` may be printed at any time. `questions` and `confirmations` need a
     person. `errors_at_once` is the largest size of a text in which errors are searched for in the event loop. `free_text`
     announces that the device reads lines without a prompt between them; the group is the terminator. `clear_line` are the
-    keys that empty a half-typed line. `settle_s` is the requested settle time of prompts and pagers, `family_settle_s` that
-    of the platform.
+    keys that empty a half-typed line. `settle_s` is the settle time of prompts and pagers that a caller has requested, None
+    without one; `family_settle_s` is that of the platform, for prompts that are known by their pattern alone.
     """
 
     prompt: Pattern
@@ -99,7 +99,7 @@ class DeviceProfile:
     free_text: tuple[Pattern, ...] = ()
     clear_line: str = END_OF_LINE + "\x15"
     family_settle_s: float = 0.0
-    settle_s: float = 0.0
+    settle_s: float | None = None
 
     @lru_cache(maxsize=512)  # noqa: B019 - profiles live as long as their platforms
     def with_overrides(
@@ -114,7 +114,7 @@ class DeviceProfile:
         Raises:
             PtyctlError: INVALID_ARGUMENT for a pattern that RE2 rejects, LIMIT_EXCEEDED for one that is too complex.
         """
-        changed: dict[str, Any] = {"settle_s": (settle_ms or 0) / 1000}
+        changed: dict[str, Any] = {"settle_s": None if settle_ms is None else settle_ms / 1000}
         if prompt and prompt != self.prompt.text:
             changed["prompt"] = line_patterns((prompt,), "expect.prompt_regex")[0]
         if pagers is not None:

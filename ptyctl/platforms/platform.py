@@ -191,7 +191,9 @@ class Platform(Value):
     posix_shell: bool = Field(False, description="runs end by marks or a marker, and an exit code reports errors")
     home: tuple[str, ...] = Field(min_length=1)
     end_of_line: Literal["\r", "\n", "\r\n"] = "\r"
-    settle_ms: int = Field(0, ge=0, le=10_000, description="how long a matching prompt must stay the end of the output")
+    settle_ms: int = Field(
+        0, ge=0, le=10_000, description="how long a prompt known by its pattern alone must stay the end of the output"
+    )
     pace: Pace | None = Field(None, description="how fast its lines may be typed at")
     json_suffix: str | None = Field(None, description="appended to a command, it asks for JSON")
     ntc_templates: str | None = Field(None, description="the family's name in ntc-templates")
@@ -276,7 +278,6 @@ class Platform(Value):
             free_text=self.free_text,
             clear_line=END_OF_LINE + self.keys.clear_line,
             family_settle_s=self.settle_ms / 1000,
-            settle_s=self.settle_ms / 1000,
         )
 
     def expect(self) -> Expect:
@@ -285,5 +286,4 @@ class Platform(Value):
             prompt_regex="|".join(f"(?:{mode.prompt})" for mode in self.modes.values()),
             pager_regexes=tuple(str(pager.pattern) for pager in self.pagers),
             error_regexes=tuple(f"(?m){pattern}" for pattern in self.error_patterns(None)),
-            settle_ms=self.settle_ms or None,
         )

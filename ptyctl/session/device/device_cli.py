@@ -204,8 +204,8 @@ class DeviceCli:
             of_other_host = end.buried is not None and not self._host_expected(end.buried)
             if end.kind == "question" or requested or of_other_host or (end.kind == "pager" and not exchange.pager.erased):
                 end = OutputEnd("unknown")
-            stay_s = silence_s if end.kind == "unknown" else self._stay_s(end)
-            return end, min(stay_s, ANSWER_S) if self._follows_echo(exchange, end) else stay_s
+            stay_s = silence_s if end.kind == "unknown" else self._stay_s(exchange, end)
+            return end, min(stay_s, ANSWER_S) if self._answers_echo(exchange, end) else stay_s
 
         while (end := await exchange.settled(look)) is not None:
             if end.kind == "prompt":
@@ -219,20 +219,20 @@ class DeviceCli:
         why = stream.ended.message if stream.ended is not None else ""
         raise PtyctlError(ErrorCode.REMOTE_CLOSED, f"the far end closed the connection: {why}", hint="open the session again")
 
-    def _stay_s(self, end: OutputEnd) -> float:
-        settle_s = self._profile.family_settle_s
+    def _stay_s(self, exchange: Exchange, end: OutputEnd) -> float:
+        terminal, profile = self._terminal, self._profile
         if end.kind == "prompt":
             any_host = end.prompt is not None and self._host_expected(end.prompt)
-            return prompt_stay_s(self._terminal.prompt, self._terminal.last_line(), settle_s, any_host=any_host)
-        return max(SETTLE_S, settle_s) if end.kind == "buried_prompt" else QUESTION_STAYS_S
+            return prompt_stay_s(terminal.prompt, terminal.last_line(), profile, exchange.pace, any_host=any_host)
+        return max(SETTLE_S, profile.family_settle_s) if end.kind == "buried_prompt" else QUESTION_STAYS_S
 
     def _host_expected(self, shown: ShownPrompt) -> bool:
         """Return whether a prompt may follow the command: it has the known host name, or the command may change the name."""
         return self._renames or shown.mode == self._target or self._terminal.of_known_host(shown.prompt)
 
-    def _follows_echo(self, exchange: Exchange, end: OutputEnd) -> bool:
-        """Return whether the known prompt, or a question of the dialogue, is directly below the complete echo."""
-        if end.kind != "dialog" and not (end.kind == "prompt" and self._at_known_prompt()):
+    def _answers_echo(self, exchange: Exchange, end: OutputEnd) -> bool:
+        """Return whether a question of the dialogue is directly below the complete echo."""
+        if end.kind != "dialog":
             return False
         lines = exchange.lines_below_echo()
         return lines is not None and only_blank_or_above(lines[:-1], self._profile)

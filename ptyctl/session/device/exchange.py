@@ -33,15 +33,47 @@ _RENAMES = re.compile(r"(?i)name|identity|commit")
 _End = TypeVar("_End")
 
 
+class Pace:
+    """The device's own pace: the silences within the echo and within the output of one typed line.
+
+    A device that sends its output in one go shows none, and its prompt ends the line at once. On a slow line, and from a device
+    that pauses within its output, a line that equals the prompt may be where the output was cut. It then has to stay the end
+    for twice the longest silence that has occurred twice, or for twice a single one that is shorter than SETTLE_S. Longer ones
+    are the work of the device, and cannot be waited out.
+    """
+
+    def __init__(self) -> None:
+        self._last: float | None = None
+        self._longest = self._second = 0.0
+
+    def typed(self) -> None:
+        """Leave out the silence up to the next output: the device has not begun its answer, and reads or works."""
+        self._last = None
+
+    def received(self, at: float) -> None:
+        """Record that output was received, at a time on the loop's clock."""
+        silence = 0.0 if self._last is None else at - self._last
+        self._last = at
+        if self._second < silence < OTHER_HOST_SETTLE_S / 2:
+            self._second, self._longest = sorted((silence, self._longest))
+
+    @property
+    def stay_s(self) -> float:
+        """How long a known line must remain the end of the output (seconds); 0 if the output came in one go."""
+        once = min(2 * self._longest, SETTLE_S) if self._longest < SETTLE_S else 0.0
+        return max(once, 2 * self._second)
+
+
 class Exchange:
     """Types as the session itself, which needs no lease: an exchange is completed even if the lock changes.
 
     The output begins with the line in which text was typed last, because the echo appears there; before any text is typed, with
-    the incarnation. `pager` is the pager that was answered last.
+    the incarnation. `pager` is the pager that was answered last, `pace` that of the output since the last line was typed.
     """
 
     def __init__(self, terminal: TerminalState) -> None:
         self.pager = AnsweredPager(terminal)
+        self.pace = Pace()
         self._terminal, self._stream, self._gate = terminal, terminal.stream, terminal.gate
         self._begin = self._typed = terminal.stream.incarnation_raw
         self._typed_at = terminal.now()
@@ -54,6 +86,7 @@ class Exchange:
         line = self._stream.read_raw(max(end - EXAMINED_LINE_BYTES, self._begin), end)
         self._begin, self._typed = end - len(line) + line.rfind(b"\n") + 1, end
         self._first_new_line, self._echo = 1, echo
+        self.pace = Pace()
         await self._send(text, enter, secret)
 
     async def press_enter(self) -> None:
@@ -63,6 +96,7 @@ class Exchange:
     async def answer_pager(self, key: str) -> None:
         """Press a pager's key. The output continues in the pager's line, which the device erases."""
         self.pager.answered()
+        self.pace.typed()
         await self._send(key, False, False)
 
     async def _send(self, text: str, enter: bool, secret: bool) -> None:
@@ -100,8 +134,13 @@ class Exchange:
         Returns:
             The end; None if the far end closed or the deadline passed first.
         """
-        terminal, stream = self._terminal, self._stream
+        terminal, stream, received = self._terminal, self._stream, self._stream.raw_size
         while stream.ended is None and terminal.now() < deadline:
+            if received != stream.raw_size:
+                received = stream.raw_size
+                self.pace.received(stream.last_data)
+                if received <= self._typed + len(self._echo) + len("\r\n"):
+                    self.pace.typed()
             end, stay_s = look()
             due = max(stream.last_data, self._typed_at) + stay_s
             if terminal.now() >= due and await terminal.nothing_more():
@@ -135,15 +174,17 @@ def text_before_cursor(stream: OutputStream, raw_end: int, width: int) -> str:
     return render_before_cursor(stream.read_raw(begin, raw_end), width)
 
 
-def prompt_stay_s(prompt: Prompt, line: str, settle_s: float, *, any_host: bool) -> float:
-    """Return how long a prompt must remain the end of the output (seconds); longer if only its pattern matches.
+def prompt_stay_s(prompt: Prompt, line: str, profile: DeviceProfile, pace: Pace, *, any_host: bool) -> float:
+    """Return how long a prompt must remain the end of the output (seconds): the learned one only as the pace demands.
 
     Args:
         any_host: another host name than in the learned prompt is expected.
     """
+    settle_s = pace.stay_s if profile.settle_s is None else profile.settle_s
     if line == prompt.learned:
         return settle_s
-    return max(SETTLE_S if any_host or prompt.of_known_host(line) else OTHER_HOST_SETTLE_S, settle_s)
+    least_s = SETTLE_S if any_host or prompt.of_known_host(line) else OTHER_HOST_SETTLE_S
+    return max(least_s, settle_s, profile.family_settle_s if profile.settle_s is None else 0.0)
 
 
 def text_behind_prompt(terminal: TerminalState, profile: DeviceProfile, line: str) -> str:

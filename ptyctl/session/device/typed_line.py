@@ -11,7 +11,7 @@ from ptyctl.platforms import DeviceProfile
 from ptyctl.session.io.prompt import host_name
 from ptyctl.session.io.terminal_state import TerminalState
 
-from .exchange import may_rename, text_behind_prompt
+from .exchange import Pace, may_rename, text_behind_prompt
 from .output_end import only_blank_or_above, skip_log_lines
 from .pager import AnsweredPager
 
@@ -32,6 +32,7 @@ class TypedLine:
         raw, typed_at: the raw offset and the time (loop's clock) before the line was typed.
         output, spool_output: the raw and spool offsets after the echo; None until the echo is complete.
         pager: the pager that was answered last.
+        pace: the device's pace in the echo and in the output; the silence between the two is its work.
         prompt_looked_for: whether nothing was received since the last call of `find_buried_prompt`.
         renames: whether the line may change the host name in the prompt.
     """
@@ -44,6 +45,7 @@ class TypedLine:
         self.prompt_looked_for = False
         self._line, self._only_line = line, only_line
         self.pager = AnsweredPager(terminal)
+        self.pace = Pace()
         self.renames = may_rename(line)
         self._terminal, self._stream, self._profile = terminal, terminal.stream, profile
         self._prompt, self._prompt_before = terminal.prompt, terminal.last_line()
@@ -61,6 +63,11 @@ class TypedLine:
         """Record the raw offset of the mark with which a shell ends the line's command."""
         self._end_mark = raw
 
+    def answer_pager(self) -> None:
+        """Record that a key was sent to the pager."""
+        self.pager.answered()
+        self.pace.typed()
+
     def receive(self) -> bool:
         """Examine received output for the end of the echo. Return whether anything was received since the last call."""
         stream = self._stream
@@ -68,8 +75,11 @@ class TypedLine:
             return False
         self._received = stream.raw_size
         self.prompt_looked_for = False
+        self.pace.received(stream.last_data)
         if self.output is None and stream.line_feeds != self._line_feeds:
             self._find_echo_end()
+            if self.output == stream.raw_size:
+                self.pace.typed()
         if self.output is not None and self._profile.log_lines:
             self._follow_erased_prompts()
         return True

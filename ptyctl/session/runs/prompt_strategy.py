@@ -98,7 +98,7 @@ class PromptStrategy(CompletionStrategy):
             return self._end_line(run, line)
         if state == "pager":
             run.page_shown()
-            typed.pager.answered()
+            typed.answer_pager()
             pager = run.profile.pager(line)
             return terminal.gate.interrupt(pager.key.encode() if pager is not None else b"", SYSTEM)
         if state == "text" or (self._text.find_request(typed) and self._text_continues):
@@ -167,19 +167,19 @@ class PromptStrategy(CompletionStrategy):
 
     def _stay_s(self, run: Run, state: OutputState, line: str) -> float:
         """Return for how long a state must remain unchanged before it is handled (seconds)."""
-        settle_s = run.profile.settle_s
+        typed, requested_s = self._typed, run.profile.settle_s
         if state in ("quiet", "maybe_question"):
-            return max(QUIET_S if state == "quiet" else UNSURE_S, settle_s)
+            return max(QUIET_S if state == "quiet" else UNSURE_S, requested_s or 0.0)
         if state != "prompt":
-            return settle_s
-        typed = self._typed
+            return typed.pace.stay_s if requested_s is None else requested_s
         any_host = typed.renames or self._terminal.line_editor_began()
         prompt = typed.possible_prompt(line)
-        stay_s = prompt_stay_s(self._terminal.prompt, prompt, settle_s, any_host=any_host)
+        stay_s = prompt_stay_s(self._terminal.prompt, prompt, run.profile, typed.pace, any_host=any_host)
         if not line.startswith(prompt):  # output precedes it, and may contain the prompt's text
             stay_s = max(stay_s, OTHER_HOST_SETTLE_S if run.profile.is_log_line(line) else SETTLE_S)
-        requested = settle_s > run.profile.family_settle_s  # the caller set a longer time than the family needs
-        return min(stay_s, ANSWER_S) if stay_s and not requested and typed.prompt_follows_echo() else stay_s
+        if requested_s is None and stay_s > ANSWER_S and typed.prompt_follows_echo():
+            return max(ANSWER_S, typed.pace.stay_s)
+        return stay_s
 
 
 def unanswered_line(run: Run) -> str | None:

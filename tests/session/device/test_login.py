@@ -132,10 +132,12 @@ def test_answers_directly_below_echo_need_no_settle_time() -> None:
     assert done["took"] < 0.5
 
 
-def test_prompt_below_other_text_must_settle() -> None:
+def test_prompt_in_output_that_pauses_must_outlast_the_pause() -> None:
     async def script(console: Console) -> None:
         await enabled(console)
-        await console.expect_input(b"terminal length 0\r", b"terminal length 0\r\nA notice to all of\r\nsw1#")
+        await console.expect_input(b"terminal length 0\r", b"terminal length 0\r\nA notice to all ")
+        await asyncio.sleep(0.05)
+        console.feed(b"users of\r\nsw1#")
         await asyncio.sleep(0.09)
         assert not console.written
         console.feed(b" will be restarted at noon\r\nsw1#")

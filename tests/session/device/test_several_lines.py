@@ -64,9 +64,11 @@ def test_prompt_directly_below_echo_needs_no_settle_time(tmp_path: Path) -> None
     assert reply.duration_ms < 5_000
 
 
-def test_prompt_below_output_settles_between_lines(tmp_path: Path) -> None:
+def test_prompt_in_output_that_pauses_outlasts_the_pause_between_lines(tmp_path: Path) -> None:
     async def script(console: Console) -> None:
-        await console.expect_input(b"one\r", b"one\r\n" + PROMPT + b" is said\r\n" + PROMPT)
+        await console.expect_input(b"one\r", b"one\r\n" + PROMPT + b" is said\r\n")
+        await asyncio.sleep(0.05)
+        console.feed(PROMPT)
         await asyncio.sleep(0.09)
         assert not console.written
         console.feed(b" is said again\r\n" + PROMPT)
