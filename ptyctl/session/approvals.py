@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -41,6 +42,21 @@ async def _any_text(edited: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Bond:
+    """The connection and the lock under which a request is made: it ends with either of them.
+
+    Attributes:
+        key: their numbers.
+        why_ended: returns why one of them has ended, or None.
+        until: returns when the lock expires, by the loop's clock; infinite without a lock.
+    """
+
+    key: str = ""
+    why_ended: Callable[[], str | None] = lambda: None
+    until: Callable[[], float] = lambda: math.inf
+
+
+@dataclass(frozen=True, slots=True)
 class HeldText:
     """The text of a request, and the state it is bound to.
 
@@ -52,6 +68,7 @@ class HeldText:
         block_id: of the run that waits for the answer.
         keys: whether the text is typed without Enter, for a program that reads keys.
         policy: the identity of the policy that asked.
+        bond: the connection and the lock of the requester.
         check: raises PtyctlError for a text that must not be typed in its place.
         trace_id: that of the call.
     """
@@ -70,6 +87,7 @@ class HeldText:
     block_id: str | None = None
     keys: bool = False
     policy: object = field(default=None, compare=False)
+    bond: Bond = field(default_factory=Bond, compare=False)
     check: Callable[[str], Awaitable[None]] = field(default=_any_text, compare=False)
     trace_id: str | None = field(default_factory=current_trace_id, compare=False)
 
@@ -218,9 +236,18 @@ class Approval:
         self._end("withdraw", why)
 
     def expire_if_due(self) -> None:
-        """End the request if its time is over."""
-        if asyncio.get_running_loop().time() >= self._deadline:
+        """End the request if its lock or its connection has ended, or its time is over."""
+        if self.ended:
+            return
+        if (why := self.held.bond.why_ended()) is not None:
+            self._end("set_stale", why)
+        elif asyncio.get_running_loop().time() >= self._deadline:
             self._end("expire", "nobody answered in time" if self._state == "pending" else "the approval was not used in time")
+
+    @property
+    def due(self) -> float:
+        """When `expire_if_due` has to be called next, by the loop's clock."""
+        return min(self._deadline, self.held.bond.until())
 
     def restore(
         self,
@@ -373,6 +400,7 @@ class Approvals:
         if len(held.text) > MAX_TEXT:
             message = f"a text that a person must approve has at most {MAX_TEXT} characters, and this one has {len(held.text)}"
             raise invalid(message, hint="send it in smaller parts")
+        self.expire_due()
         pending = [request for request in self._requests.values() if request.state == "pending"]
         if held.block_id is None:
             for request in pending:
@@ -386,7 +414,7 @@ class Approvals:
         approval_id, deadline = f"ap-{secrets.token_hex(4)}", self._deadline(self._timeout_s)
         request = Approval(approval_id, held, deadline, self._publish, lambda: self.answerable, elicitation=self._elicitation)
         self._requests[request.approval_id] = request
-        self._set_timer(approval_id, deadline, request.expire_if_due)
+        self._schedule_end(request)
         self._publish(ApprovalChanged(request, "ask"))
         self._forget_oldest()
         return request
@@ -435,8 +463,15 @@ class Approvals:
         self._end_grants(lambda grant: grant.held.session_id == session_id, why)
 
     def lock_ended(self, session_id: str, owner: Owner) -> None:
-        """End the standing approvals of a lock's owner."""
+        """End what belongs to a lock of an owner: the standing approvals, and the requests that were made under it."""
         self._end_grants(lambda grant: (grant.held.session_id, grant.held.owner) == (session_id, owner), "the lock ended")
+        self.expire_due(session_id)
+
+    def expire_due(self, session_id: str | None = None) -> None:
+        """End the requests, of one session or of all, whose lock or connection has ended, or whose time is over."""
+        for request in list(self._requests.values()):
+            if session_id in (None, request.held.session_id):
+                request.expire_if_due()
 
     # The approver's side
 
@@ -513,8 +548,9 @@ class Approvals:
             self._grant(request, "same", same_s)
         if keys_s is not None:
             self._grant(request, "keys", keys_s)
-        self._set_timer(request.approval_id, deadline := self._deadline(self._timeout_s), request.expire_if_due)
-        request.approve(by, via, comment, text, deadline)
+        request.approve(by, via, comment, text, self._deadline(self._timeout_s))
+        if not request.ended:  # otherwise it was used at once
+            self._schedule_end(request)
         return request
 
     def decline(self, approval_id: str, by: Principal, *, via: Via = "library", comment: str | None = None) -> Approval:
@@ -565,10 +601,12 @@ class Approvals:
 
     def all(self) -> list[Approval]:
         """Return all remembered requests, oldest first."""
+        self.expire_due()
         return list(self._requests.values())
 
     def pending(self, session_id: str) -> int:
         """Return the number of requests of a session that wait for an answer."""
+        self.expire_due(session_id)
         return sum(request.held.session_id == session_id and request.state == "pending" for request in self._requests.values())
 
     def grants_of(self, approval_id: str) -> list[Grant]:
@@ -616,6 +654,16 @@ class Approvals:
 
     def _deadline(self, seconds: float) -> float:
         return asyncio.get_running_loop().time() + seconds
+
+    def _schedule_end(self, request: Approval) -> None:
+        """End the request once it is due. A lock that is extended makes that later."""
+
+        def end_or_continue() -> None:
+            request.expire_if_due()
+            if not request.ended:
+                self._schedule_end(request)
+
+        self._set_timer(request.approval_id, request.due, end_or_continue)
 
     def _set_timer(self, key: object, deadline: float, callback: Callable[[], None]) -> None:
         self._cancel_timer(key)

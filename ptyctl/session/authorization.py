@@ -29,7 +29,7 @@ from ptyctl.session.io.time_slice import TimeSlice
 from ptyctl.session.screen.screen import Screen
 from ptyctl.session.screen.shown_line import LineLocation
 
-from .approvals import Approval, Approvals, no_approval
+from .approvals import Approval, Approvals, Bond, no_approval
 from .enforcement import Enforcement, denied, not_approvable, place_changed, policy_changed, too_long_at_once
 from .foreground_reader import ForegroundReader
 from .input_places import InputPlaces
@@ -71,14 +71,14 @@ class Authorization:
         screen: Screen,
         far_end: FarEnd,
         *,
-        binding: Callable[[], str],
+        bond: Callable[[], Bond],
         post_notice: Callable[[str], None],
         on_refused: Callable[[Writer, str, PtyctlError, str | None, str], None],
     ) -> None:
         """Create the authorization of one session.
 
         Args:
-            binding: returns what an approval depends on: the incarnation, and the fencing token of the lock.
+            bond: returns the connection and the lock that an approval depends on.
             on_refused: called with a writer, the text that is denied, the error, the block_id of a command
                 that is kept, and how the text came (`exec` or `write`).
         """
@@ -102,7 +102,7 @@ class Authorization:
             self._synchronisation,
             self._reader,
             check_edited=self._check_edited,
-            binding=binding,
+            bond=bond,
             post_notice=post_notice,
             on_refused=on_refused,
         )
@@ -133,9 +133,14 @@ class Authorization:
             self._approvals.session_ended(self._subject.session_id, why)
 
     def lock_ended(self, owner: Owner) -> None:
-        """End the standing approvals of a lock's owner."""
+        """End the standing approvals of a lock's owner, and the requests that were made under the lock."""
         if self._approvals is not None:
             self._approvals.lock_ended(self._subject.session_id, owner)
+
+    def connection_ended(self) -> None:
+        """End the requests that were made on an earlier connection."""
+        if self._approvals is not None:
+            self._approvals.expire_due(self._subject.session_id)
 
     async def check(self, text: str, writer: Writer, mode: str | None, where: Where | None) -> tuple[Verdict, Place] | None:
         """Return the verdict on a text as on typed input, and where it would go now; None without a policy.

@@ -13,7 +13,7 @@ from ptyctl.session.device.exchange import rendered
 from ptyctl.session.io.gate import Refusal, Writer
 from ptyctl.session.io.terminal_state import FarEnd, TerminalState
 
-from .approvals import Approval, Approvals, HeldText
+from .approvals import Approval, Approvals, Bond, HeldText
 from .foreground_reader import ForegroundReader
 from .input_places import InputPlaces
 from .judgement import Place, PolicyDecisionPoint, Subject
@@ -45,7 +45,7 @@ class Enforcement:
         reader: ForegroundReader,
         *,
         check_edited: Callable[[str, Sequence[Place], Writer], Awaitable[None]],
-        binding: Callable[[], str],
+        bond: Callable[[], Bond],
         post_notice: Callable[[str], None],
         on_refused: Callable[[Writer, str, PtyctlError, str | None, str], None],
     ) -> None:
@@ -54,7 +54,7 @@ class Enforcement:
         Args:
             line: the model of the typed keys.
             check_edited: raises PtyctlError if the text that an approver wants to be typed instead must not be typed.
-            binding, post_notice, on_refused: see `Authorization`.
+            bond, post_notice, on_refused: see `Authorization`.
         """
         self._subject = subject
         self._terminal = terminal
@@ -63,7 +63,7 @@ class Enforcement:
         self._line = line
         self._places, self._synchronisation, self._reader = places, synchronisation, reader
         self._check_edited = check_edited
-        self._binding = binding
+        self._bond = bond
         self._post_notice = post_notice
         self._on_refused = on_refused
         self._policy: PolicyDecisionPoint | None = None
@@ -119,6 +119,7 @@ class Enforcement:
             block_id=block_id,
             keys=keys,
             policy=None if self._policy is None else self._policy.identity,
+            bond=self._bond(),
             check=lambda edited: self._check_edited(edited, places, writer),
         )
         if self._approvals.covers(held):
@@ -166,7 +167,7 @@ class Enforcement:
 
     def state_hash(self, text: str, places: Sequence[Place]) -> str:
         """Return the hash of the state that an approval is bound to."""
-        parts = [text, self._subject.session_id, self._binding(), self._surroundings(), *map(str, places)]
+        parts = [text, self._subject.session_id, self._bond().key, self._surroundings(), *map(str, places)]
         if places[0].where == "program":
             parts.append(str(self._terminal.foreground_program()))
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -43,6 +44,7 @@ from transports.channel import UNKNOWN_TERMINAL, Channel
 from transports.errors import ChannelBroken, ChannelEnded, ChannelError, ReceiverFailed
 
 from .activity import Activity
+from .approvals import Bond
 from .authorization import Authorization
 from .clients import current_principal
 from .judgement import Subject
@@ -232,7 +234,7 @@ class Session:
                 has_marks=lambda: self.selector.has_marks,
                 is_running=lambda: self.runs.current is not None,
             ),
-            binding=lambda: f"{self.incarnation} {(lease := self.lease()) and lease.fence}",
+            bond=self._bond,
             post_notice=self.notices.post,
             on_refused=self.activity.refused,
         )
@@ -284,6 +286,7 @@ class Session:
         self.stream.begin_incarnation(self.incarnation, (typed_nonce, self.shell_nonce))
         self.display.terminal_replaced()
         self._unfinished.clear()
+        self.authorization.connection_ended()
         self.selector.new_incarnation(typed_nonce, self.shell_nonce, self.spec.integrated)
         self.channel = channel
         channel.receive_stderr(self.error_output)
@@ -601,6 +604,25 @@ class Session:
         self.authorization.lock_ended(lease.holder)
         by = {"by": end.by.task_id, "by_principal": end.by.principal} if end.by is not None else {}
         self.activity.record("lock_ended", **_owner_fields(lease), why=end.reason, **by)
+
+    def _bond(self) -> Bond:
+        """Return the current connection and lock, to which an approval request is bound."""
+        incarnation, lease = self.incarnation, self.lease()
+        fence = None if lease is None else lease.fence
+
+        def expiry() -> float:
+            held = self.lease() if fence is not None else None
+            return math.inf if held is None else held.expires_at
+
+        def why_ended() -> str | None:
+            if self.incarnation != incarnation:
+                return "the session was connected again since it was asked for"
+            held = self.lease() if fence is not None else None
+            if fence is not None and (held is None or held.fence != fence):
+                return "the lock under which it was asked for has ended"
+            return None
+
+        return Bond(f"{incarnation} {fence}", why_ended, expiry)
 
     def _lease_granted(self, lease: Lease, ttl_s: float) -> None:
         self.activity.record("lock", **_owner_fields(lease), ttl_ms=round(ttl_s * 1000))

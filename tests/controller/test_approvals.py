@@ -26,7 +26,7 @@ from ptyctl.core.lease import Owner
 from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.session.approvals import Approval, HeldText
 from ptyctl.session.clients import Client, serving, user, user_agent
-from tests.controller.session_calls import BASH, MakeController, refused
+from tests.controller.session_calls import BASH, PATIENCE_MS, MakeController, Open, refused, session
 
 ADA = Principal("ada", Kind.PERSON, Role.APPROVER)
 SWITCHES = Principal("sue", Kind.PERSON, Role.APPROVER, ("sw*",))
@@ -374,3 +374,25 @@ async def test_failed_notify_command_is_reported(
     assert problem in reported
     assert command[0] in reported
     assert request.state == "pending"
+
+
+@pytest.mark.parametrize("end", ["expired", "released", "taken over"])
+async def test_request_whose_lock_has_ended_is_not_pending(open_session: Open, end: str) -> None:
+    bash = await open_session(task_id="one")
+    await bash.lock(lock_ttl_ms=60_000)
+    reply = await bash.exec("mkfs.ext4 /dev/nope", timeout_ms=0)
+    assert (reply.done_reason, reply.approval is None) == ("approval", False)
+    listed = await approvals(bash.controller, "watch")
+    assert [entry.state for entry in listed.approvals or []] == ["pending"]
+    waiting = asyncio.create_task(approvals(bash.controller, "watch", since=listed.cursor, timeout_ms=PATIENCE_MS))
+    if end == "expired":
+        await bash.heartbeat(lock_ttl_ms=1)  # nothing else uses the session then
+    elif end == "released":
+        await bash.unlock()
+    else:
+        await session(bash.controller, "lock", session_id=bash.session_id, task_id="two", force=True, reason="test")
+    (entry,) = (await waiting).approvals or []
+    assert (entry.state, entry.comment) == ("stale", "the lock under which it was asked for has ended")
+    assert (await approvals(bash.controller, state="pending")).approvals == []
+    (row,) = (await session(bash.controller, "list")).sessions or []
+    assert not row.pending_approvals

@@ -17,7 +17,7 @@ from ptyctl.core.lease import Owner
 from ptyctl.core.limits import LIMITS
 from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.session import approvals as approvals_module
-from ptyctl.session.approvals import ApprovalChanged, Approvals, HeldText
+from ptyctl.session.approvals import ApprovalChanged, Approvals, Bond, HeldText
 
 PERSON = Principal("ada", Kind.PERSON, Role.APPROVER)
 OTHER = Principal("ben", Kind.PERSON, Role.ADMIN)
@@ -545,3 +545,45 @@ async def _check_random_steps(steps: list[tuple[str, int, int]], *, allow_self: 
     await clock.advance(0)
     assert [("redeemed" if request.redeemed else request.state) for request in requests] == states
     approvals.close()
+
+
+async def test_request_ends_with_its_lock_which_an_extension_moves(approvals: Approvals, clock: Clock) -> None:
+    until = clock.now + 30
+    bond = Bond("1 7", lambda: "its lock has ended" if clock.now >= until else None, lambda: until)
+    request, other = approvals.ask(replace(HELD, bond=bond)), approvals.ask(replace(HELD, binding="other"))
+    approvals.approve(approvals.ask(unused := replace(HELD, bond=bond, binding="unused")).approval_id, PERSON)
+    assert unused in [each.held for each in approvals.all() if each.state == "approved"]
+    await clock.advance(20)
+    until = clock.now + 30
+    await clock.advance(20)
+    assert (request.state, approvals.pending("s1")) == ("pending", 2)
+    changes: list[str] = []
+    approvals.subscribe(lambda changed: changes.append(changed.event))
+    await clock.advance(10)
+    assert (changes, request.comment) == (["set_stale", "set_stale"], "its lock has ended")
+    assert (other.state, approvals.pending("s1")) == ("pending", 1)
+    with refused(ErrorCode.ALREADY_CLOSED, "stale before: its lock has ended"):
+        approvals.approve(request.approval_id, PERSON)
+
+
+@pytest.mark.parametrize("call", ["all", "get", "pending", "approve", "ask", "redeem"])
+async def test_request_without_lock_is_stale_before_its_timer_runs(approvals: Approvals, clock: Clock, call: str) -> None:
+    until = clock.now + 30
+    bond = Bond("1 7", lambda: "its lock has ended" if clock.now >= until else None, lambda: until)
+    request = approvals.ask(held := replace(HELD, bond=bond))
+    clock.now += 30
+    match call:
+        case "all":
+            assert [each.state for each in approvals.all()] == ["stale"]
+        case "get":
+            assert approvals.get(request.approval_id).state == "stale"
+        case "pending":
+            assert approvals.pending("s1") == 0
+        case "approve":
+            with refused(ErrorCode.ALREADY_CLOSED):
+                approvals.approve(request.approval_id, PERSON)
+        case "ask":
+            assert approvals.ask(replace(held, bond=Bond())) is not request
+        case _:
+            with refused(ErrorCode.DECLINED, "its lock has ended"):
+                request.redeem()
