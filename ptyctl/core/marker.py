@@ -42,6 +42,8 @@ _SUBSHELL_PRINTF: dict[Dialect, str] = {
     "posix": r"POSIXLY_CORRECT=;\unset -f printf;\printf",
     "zsh": r"[[ -z ${functions[printf]-} ]]||\unset -f printf;\printf",
 }
+#: The key with which fish checks a pasted command, see fish.fish.
+FISH_CHECK_KEY = "\x1b[7717~"
 #: The start of fish's message for a line that it cannot run.
 FISH_ERROR_PREFIX = "fish: "
 #: Appended to a command, so that a failure keeps its status and neither ends a shell under `set -e` nor runs a trap.
@@ -194,6 +196,19 @@ def is_typable(command: str) -> bool:
     if len(command) >= _PLAIN_LIMIT or _ACTED_UPON.search(command):
         return False
     return _PLAIN.fullmatch(command) is not None and not _RESERVED.search(command)
+
+
+def is_pastable(command: str) -> bool:
+    """Return whether a line editor takes a pasted command unchanged, at once.
+
+    It has at most 1000 characters, and no control characters but tabs and line feeds.
+    """
+    return len(command) < _PLAIN_LIMIT and not _ACTED_UPON.search(command.replace("\t", ""))
+
+
+def paste(text: str) -> str:
+    """Return the text to type for a bracketed paste."""
+    return f"{PASTE_BEGIN.decode()}{text}{PASTE_END.decode()}"
 
 
 def as_paste(line: str, bracketed: bool, dialect: Dialect = "posix") -> str:

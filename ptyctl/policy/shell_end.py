@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import re
 
+from ptyctl.core.shells import Dialect
+
+from .shell_command import expands_history
+from .shell_syntax import TooComplexError, parse_shell
+
 #: What matters for the end: an escaped character, a comment, a here-document, a quote, a bracket.
 _PART = re.compile(
     rb"\\(?:[\s\S]|\Z)|(?:^|(?<=[\s;&|(]))#[^\n]*|<<<|<<-?[ \t]*['\"\\]?(?P<word>\w+)['\"]?|\$'|[\"'`(){}]", re.MULTILINE
@@ -15,6 +20,12 @@ _QUOTED = {
     b'"': re.compile(rb'(?:[^"\\]|\\[\s\S])*"'),
     b"`": re.compile(rb"(?:[^`\\]|\\[\s\S])*`"),
 }
+#: What may expand history or repeat a line, whatever is known about quotes: `^` at the start, and `!` before a word.
+_HISTORY_CHARACTER = re.compile(r"^\s*\^|![^\s=]", re.MULTILINE)
+#: What may begin a comment: zsh takes it for a word unless `interactivecomments` is set.
+_COMMENT = re.compile(r"(?:^|[\s;&|()`])#", re.MULTILINE)
+#: Part of an address, in which a widget of zsh quotes characters as they are typed or pasted (url-quote-magic).
+_QUOTED_BY_WIDGET = re.compile(r"\w:/")
 _OPERATOR = re.compile(rb"(?:\||&&)\s*\Z")
 
 
@@ -43,3 +54,27 @@ def is_incomplete(text: bytes | bytearray) -> bool:
         elif found in (b")", b"}"):
             depth = max(depth - 1, 0)
     return depth > 0 or _OPERATOR.search(text) is not None
+
+
+def is_read_as_given(text: str, dialect: Dialect) -> bool:
+    """Return whether an interactive bash or zsh that gets a text at its prompt runs all of it, as it runs a script.
+
+    The text is complete and has no syntax error, no history expansion, no comment and no word that a widget of zsh quotes. In
+    bash it is one entry: an interrupt ends only the one that runs, and those in further lines would follow.
+    """
+    if text != text.strip("\n") or _QUOTED_BY_WIDGET.search(text) or _HISTORY_CHARACTER.search(text):
+        return False
+    if expands_history(text) or is_incomplete(text.encode("utf-8", "surrogateescape")):
+        return False
+    try:
+        root = parse_shell(text)
+    except TooComplexError:
+        return False
+    if root.has_error or root.child_count == 0 or _COMMENT.search(text):
+        return False
+    last_row = root.children[0].start_point.row
+    for statement in root.children:
+        if dialect != "zsh" and statement.start_point.row != last_row:
+            return False
+        last_row = statement.end_point.row
+    return True

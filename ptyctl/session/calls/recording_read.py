@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 from base64 import b64encode
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import pairwise
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 from ptyctl.api.errors import invalid
@@ -30,42 +31,61 @@ async def read_console_log(session: Session, from_offset: int, limit: int) -> Lo
     end = min(source.end, begin + _LOG_BYTES)
     data = source.read(begin, end)
     timeline = session.stream.folder / "timeline.jsonl"
-    log = _Log(begin, data, session.stream.widths, at_end=end == source.end)
+    pieces = source.shown_pieces(begin, data)
+    log = _Log(pieces, end if data else begin, session.stream.widths, at_end=end == source.end)
     lines, resume = await asyncio.to_thread(log.lines, timeline, limit)
     return LogReply(session_id=session.session_id, lines=lines, resume_offset=resume, complete=resume + log.open == source.end)
 
 
 @dataclass
 class _Log:
-    """One reply: `data` begins at the raw offset `begin`; `open` is the size of an incomplete last line."""
+    """One reply: the shown output in pieces with their raw offsets, up to the raw offset `end`.
 
-    begin: int
-    data: bytes
+    `open` is the raw size of an incomplete last line.
+    """
+
+    pieces: list[tuple[int, bytes]]
+    end: int
     widths: WidthHistory
     at_end: bool
     open: int = 0
+    data: bytes = field(init=False)
+    _at: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.data = b"".join(piece for _, piece in self.pieces)
+        self._at = [0, *accumulate(len(piece) for _, piece in self.pieces)]
+
+    def _raw(self, at: int) -> int:
+        """Return the raw offset of a position in `data`, or of its end."""
+        if at >= len(self.data):
+            return self.end
+        number = bisect_right(self._at, at) - 1
+        begin, limit = self.pieces[number][0], self.pieces[number + 1][0] if number + 1 < len(self.pieces) else self.end
+        return min(begin + at - self._at[number], limit - 1)
 
     def lines(self, timeline: Path, limit: int) -> tuple[list[LogLine], int]:
         """Return the lines, and the offset after the last complete one."""
-        times = _Times(read_times(timeline, self.begin), self.begin)
+        begin = self._raw(0)
+        times = _Times(read_times(timeline, begin), begin)
         found: list[LogLine] = []
         cuts = [0, *(match.end() for match in re.finditer(b"\n", self.data))]
-        if len(cuts) == 1 and len(self.data) >= _LOG_BYTES:  # a part of a long line
+        if len(cuts) == 1 and self.data and self.end - self.pieces[0][0] >= _LOG_BYTES:  # a part of a long line
             cuts.append(len(self.data))
         for at, end in pairwise(cuts):
             if len(found) >= limit:
-                return found + times.incarnations(self.begin + at - 1), self.begin + at
-            found += times.incarnations(self.begin + at)
-            found.append(LogLine(kind="line", ts=times.at(self.begin + end - 1), text=self._shown(at, end)))
+                return found + times.incarnations(self._raw(at) - 1), self._raw(at)
+            found += times.incarnations(self._raw(at))
+            found.append(LogLine(kind="line", ts=times.at(self._raw(end - 1)), text=self._shown(at, end)))
         rest, size = cuts[-1], len(self.data)
-        found += times.incarnations(self.begin + rest - 1)
+        found += times.incarnations(self._raw(rest) - 1)
         if self.at_end and rest < size:
-            self.open = size - rest
-            found.append(LogLine(kind="open", ts=times.at(self.begin + size - 1), text=self._shown(rest, size)))
-        return found, self.begin + rest
+            self.open = self.end - self._raw(rest)
+            found.append(LogLine(kind="open", ts=times.at(self._raw(size - 1)), text=self._shown(rest, size)))
+        return found, self._raw(rest)
 
     def _shown(self, begin: int, end: int) -> str:
-        return render(self.data[begin:end], self.widths.width_at(self.begin + begin)).rstrip("\n").rpartition("\n")[2]
+        return render(self.data[begin:end], self.widths.width_at(self._raw(begin))).rstrip("\n").rpartition("\n")[2]
 
 
 class _Times:
@@ -105,8 +125,8 @@ async def read_recording_events(session: Session, from_offset: int, max_bytes: i
         PtyctlError: INVALID_ARGUMENT for an offset past the end.
     """
     source = session.display.source
-    if from_offset > source.end:
-        raise invalid(f"from_offset {from_offset} is past the end, {source.end}", field="from_offset")
+    if from_offset > source.size:
+        raise invalid(f"from_offset {from_offset} is past the end, {source.size}", field="from_offset")
     begin, end = from_offset, source.end
     data = source.read(begin, min(end, begin + max_bytes))
     if not data:
@@ -114,13 +134,15 @@ async def read_recording_events(session: Session, from_offset: int, max_bytes: i
         data = source.read(begin, min(end, begin + max_bytes))
     timeline = session.stream.folder / "timeline.jsonl"
     is_last = begin + len(data) == end
-    events, resume = await asyncio.to_thread(_events, timeline, begin, data, is_last=is_last)
+    events, resume = await asyncio.to_thread(_events, timeline, begin, data, source.shown, is_last=is_last)
     return RecordingReply(
         session_id=session.session_id, events=events, resume_offset=resume, complete=is_last and resume == end
     )
 
 
-def _events(timeline: Path, begin: int, data: bytes, *, is_last: bool) -> tuple[list[RecordingEvent], int]:
+def _events(
+    timeline: Path, begin: int, data: bytes, shown: Callable[[int, bytes], bytes], *, is_last: bool
+) -> tuple[list[RecordingEvent], int]:
     """Return the events of the output from an offset on, and the offset up to which they go.
 
     A change of the terminal at the end belongs to the next reply, unless there is no more output.
@@ -130,7 +152,8 @@ def _events(timeline: Path, begin: int, data: bytes, *, is_last: bool) -> tuple[
 
     def add_output(until: int) -> None:
         if until > at:
-            events.append(RecordingEvent(offset=until, ts=ts, data_b64=b64encode(data[at - begin : until - begin]).decode()))
+            output = shown(at, data[at - begin : until - begin])
+            events.append(RecordingEvent(offset=until, ts=ts, data_b64=b64encode(output).decode()))
 
     for row in read_times(timeline, begin):
         if row.raw > end or len(events) >= _MAX_EVENTS:

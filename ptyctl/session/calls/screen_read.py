@@ -165,7 +165,7 @@ async def read_screen(session: Session, request: PtyReadScreen) -> ScreenReply:
         ended = {"matched": why == "matched", "idle_reached": why == "idle", "timed_out": why == "timeout"}
         return reply.model_copy(update=ended)
     at, source = None if request.at is None else _offset(session, request.at), session.display.source
-    if at == source.end and not await source.changed_at(at):
+    if at is not None and at >= source.end and not await source.changed_at(source.end):
         at = None
     if at is None:
         state = await session.screen.state(attributes=request.attributes, paint=request.paint)
@@ -224,11 +224,11 @@ def _offset(session: Session, at: int | str) -> int:
     if isinstance(at, str):
         at = session.stream.raw_size if (end := find_block(session, at).raw_end) is None else end
     source = session.display.source
-    if at > source.end:
+    if at > source.size:
         raise invalid(
-            f"at {at} is past the end, {source.end}; give a raw_offset of an earlier reply, or a block_id", field="at"
+            f"at {at} is past the end, {source.size}; give a raw_offset of an earlier reply, or a block_id", field="at"
         )
-    if source.end > at > source.kept:
+    if source.size > at > source.kept:
         raise invalid(f"at {at}: what came from {source.kept} on was not kept, the disk or the quota was full", field="at")
     return at
 

@@ -72,8 +72,8 @@ class _Watcher:
         """Return the first item: an offset, or the painted screen."""
         if from_offset is None or (self._max_behind is not None and not await self._can_resume(from_offset)):
             return await self._paint(self._scrollback)
-        if from_offset > self._source.end:
-            raise invalid(f"from_offset {from_offset} is past the end, {self._source.end}", field="from_offset")
+        if from_offset > self._source.size:
+            raise invalid(f"from_offset {from_offset} is past the end, {self._source.size}", field="from_offset")
         self._raw, self._steps = from_offset, self._source.step_count()
         return self._begin(b"")
 
@@ -159,8 +159,9 @@ class _Watcher:
         if self._raw >= end:
             return None
         data = self._source.read(self._raw, min(end, self._raw + PIECE_BYTES))
+        shown = self._source.shown(self._raw, data)
         self._raw = self._raw + len(data) if data else self._source.next_readable(self._raw)  # unpersisted output is skipped
-        return WatchItem(kind="output", raw_offset=self._raw, data_b64=b64encode(data).decode())
+        return WatchItem(kind="output", raw_offset=self._raw, data_b64=b64encode(shown).decode())
 
     def _next_event(self) -> WatchItem | None:
         if not self._pending_events:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ptyctl.api.session import LimitUse
+from ptyctl.core.hidden_ranges import HiddenRange, modes_of
 from ptyctl.core.limits import LIMITS, Limit, UseCounter
 from ptyctl.core.marks import Mark, MarkReader, PlacedMark, with_line
 from ptyctl.core.normaliser import Normaliser, passes_unchanged
@@ -309,6 +310,7 @@ class OutputStream(Receiver):
         self._reader = MarkReader(*nonces)
         self.normaliser = Normaliser(self.raw_size, self.spool_end, self._reader, in_line=in_line)
         self.ended = None
+        self.release()
         self._incarnation = number
         self.incarnation_raw = self.raw_size
         self.transcript.note("incarnation", int(time.time() * 1000), incarnation=number, nonces=list(nonces))
@@ -331,6 +333,36 @@ class OutputStream(Receiver):
         self.widths.add(self._raw.size, cols)
         self.transcript.note("resize", int(time.time() * 1000), cols=cols, rows=rows)
         self.signal.notify()
+
+    # What viewers see
+
+    @property
+    def is_held(self) -> bool:
+        """Whether viewers do not see the last output yet."""
+        return self.transcript.held_from is not None
+
+    def hold(self) -> None:
+        """Show viewers no further output until `show` or `release`: the echo of a line that ptyctl types follows."""
+        if self.transcript.held_from is None:
+            self.transcript.held_from = self.raw_size
+
+    def show(self, shown: bytes, end: int | None = None) -> None:
+        """Show viewers these bytes for the held output up to a raw offset, by default its end. Keeps changes of modes."""
+        begin, end = self.transcript.held_from, self.raw_size if end is None else end
+        if begin is not None and begin < end:
+            modes = modes_of(self.read_raw(begin, end))
+            self.transcript.hide(HiddenRange(begin, end, shown + modes), int(time.time() * 1000))
+        self.release()
+
+    def release(self) -> None:
+        """Show viewers the held output as it was received."""
+        if self.transcript.held_from is not None:
+            self.transcript.held_from = None
+            self.signal.notify()
+
+    def read_shown(self, begin: int, end: int) -> bytes:
+        """Return what viewers see for the raw bytes between two offsets."""
+        return self.transcript.hidden.show(begin, self.read_raw(begin, end))
 
     # Secrets
 
@@ -400,6 +432,7 @@ class OutputStream(Receiver):
 
     def channel_ended(self, reason: ChannelError) -> None:
         self._cancel_hold_timer()
+        self.release()
         try:
             self._receive(self._masking.flush())  # the masking stays armed: the next channel may show the secret too
             self._append_text(self.normaliser.flush())

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from ptyctl.core.hidden_ranges import ERASE_ROW
 from ptyctl.core.marker import BEFORE_BUILTIN, EVALUATE, FISH_ERROR_PREFIX, FUNCTION, AsciiMarker, Marker, shell_probes
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.shells import Dialect
@@ -56,6 +59,24 @@ class ProbedShell:
     marker: Marker | None
     why: str | None = None
     defined: bool = False
+
+
+@contextmanager
+def hidden_setup(terminal: TerminalState, profile: DeviceProfile) -> Iterator[None]:
+    """Hide lines of ptyctl at a prompt, with what they print, from viewers: they see the prompt that is shown again after them.
+
+    If none is shown, viewers see all of it.
+    """
+    stream, before = terminal.stream, terminal.last_line()
+    stream.hold()
+    try:
+        yield
+        if stream.ended is None and terminal.last_line() == before:
+            stream.show(b"")
+        elif stream.ended is None and terminal.prompt_certainty(profile) is not None:
+            stream.show(ERASE_ROW + stream.last_raw_line())
+    finally:
+        stream.release()
 
 
 async def probe_shell(

@@ -10,13 +10,15 @@ from typing import Self
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import DoneReason
 from ptyctl.core.control_sequences import BRACKETED_PASTE, ESC
-from ptyctl.core.marker import AsciiMarker, Marker, as_paste, is_typable
+from ptyctl.core.hidden_ranges import ERASE_ROW, shown_command
+from ptyctl.core.marker import FISH_CHECK_KEY, AsciiMarker, Marker, as_paste, is_pastable, is_typable, paste
 from ptyctl.core.marks import OSC_NUMBER, PlacedMark
 from ptyctl.core.renderer import render
 from ptyctl.core.search import Search, compile_pattern
 from ptyctl.core.shells import Dialect, only_sets_up, reads_lines, shell_change
 from ptyctl.files import write_memory_file
 from ptyctl.platforms.device_profile import QUESTION
+from ptyctl.policy.shell_end import is_read_as_given
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.output_stream import LINE_BYTES, OutputStream
 from ptyctl.session.io.terminal_state import SETTLE_S, TerminalState
@@ -51,12 +53,15 @@ class ShellStrategy(CompletionStrategy):
 
     ends_by_marks = True
     _command_file: Path | None = None
+    _is_wrapped = False
     _line_feeds = 0
     _typed_at = 0.0
     _line_editor = False
     _asked_raw = -1
 
     def close(self) -> None:
+        if self._is_wrapped:
+            self._stream.release()
         if self._command_file is not None:
             self._command_file.unlink(missing_ok=True)
 
@@ -75,6 +80,28 @@ class ShellStrategy(CompletionStrategy):
             return run.command
         self._command_file = write_memory_file(run.command.replace("\r\n", "\n").encode("utf-8", "surrogateescape"))
         return f"source {shlex.quote(str(self._command_file))}"
+
+    async def _type_wrapped(self, run: Run, text: str, writer: Writer) -> None:
+        """Type a line that runs the command. Viewers see the command in its place, once the begin mark ends the echo."""
+        self._is_wrapped = True
+        self._stream.hold()
+        await type_for_run(self._terminal, run, text, writer)
+
+    def _output_began(self, run: Run, begin: PlacedMark) -> None:
+        """Record a begin mark: it follows the echo."""
+        run.output_began(begin.raw_end, begin.spool_end)
+        if self._is_wrapped:
+            self._stream.show(self._shown(run), begin.raw_end)
+
+    def _shown(self, run: Run) -> bytes:
+        """Return what viewers see of the line: the command, after the prompt if it is part of the held output."""
+        prompt = "" if run.prompt_before else self._terminal.learned_prompt or ""
+        return prompt.encode() + shown_command(_as_given(run))
+
+    def _release_after(self, quiet_s: float) -> None:
+        """Show viewers the echo as it was received if no begin mark follows it: another program may have got the line."""
+        if self._stream.is_held and quiet_s >= UNMARKED_UNSURE_S:
+            self._stream.release()
 
     def _quiet_s(self) -> float:
         """Return the time since the last byte, or since the command was typed."""
@@ -203,7 +230,7 @@ class ShellStrategy(CompletionStrategy):
 
 
 class MarksStrategy(ShellStrategy):
-    """Types the command unchanged or in an eval, and waits for the marks.
+    """Types the command as given if the shell runs all of it, otherwise in an eval, and waits for the marks.
 
     Attributes:
         marks_lost: whether a prompt ended the run without a mark.
@@ -222,13 +249,21 @@ class MarksStrategy(ShellStrategy):
     async def type(self, run: Run, writer: Writer) -> None:
         command, dialect = self._begin(run, self._marker.dialect), self._marker.dialect
         editing = BRACKETED_PASTE in self._stream.terminal_modes
-        if not editing or dialect == "fish" or not is_typable(command):  # fish sends no mark for a command it refuses
-            # the blank keeps the line out of the history, if configured
-            command = as_paste(f" {self._marker.eval_command(command)}", editing, dialect)
-        await type_for_run(self._terminal, run, command + "\n", writer)
+        if editing and dialect != "fish" and is_typable(command):
+            await type_for_run(self._terminal, run, command + "\n", writer)
+            return
+        if editing and dialect == "fish" and self._command_file is None and is_pastable(command):
+            line = paste(command) + FISH_CHECK_KEY
+        elif editing and dialect != "fish" and is_pastable(command) and is_read_as_given(command, dialect):
+            line = paste(command)
+        else:  # the blank keeps the line out of the history, if configured
+            line = as_paste(f" {self._marker.eval_command(command)}", editing, dialect)
+        await self._type_wrapped(run, line + "\n", writer)
 
     def check(self, run: Run) -> None:
         quiet_s = self._quiet_s()
+        if self._is_wrapped:
+            self._release_after(quiet_s)
         if self._stream.ended is not None:
             finish_run(self._terminal, run, "eof")
         elif self._at_unmarked_prompt(run, quiet_s, begun=run.raw_begin is not None, ended=self._end is not None):
@@ -254,7 +289,7 @@ class MarksStrategy(ShellStrategy):
             return
         kind = placed.mark.kind
         if kind == "begin" and run.raw_begin is None:
-            run.output_began(placed.raw_end, placed.spool_end)
+            self._output_began(run, placed)
         elif kind == "end" and run.raw_begin is not None:
             self._end = self._end or placed
         elif kind == "prompt":
@@ -321,16 +356,18 @@ class MarkerStrategy(ShellStrategy):
         self._prompt: _ShownPrompt | None = None
 
     async def type(self, run: Run, writer: Writer) -> None:
-        terminal, stream, marker = self._terminal, self._terminal.stream, self.marker
+        stream, marker = self._stream, self.marker
         self._counter = stream.next_counter(marker.nonce)
         line = marker.line(self._begin(run, self._dialect), self._counter, define=not self.defined)
         if isinstance(marker, AsciiMarker):
             self._ascii_marks = _AsciiMarks(marker, self._counter, stream)
         typed = as_paste(line, BRACKETED_PASTE in stream.terminal_modes, marker.dialect)
-        await type_for_run(terminal, run, typed + "\n", writer)
+        await self._type_wrapped(run, typed + "\n", writer)
 
     def check(self, run: Run) -> Typing | None:
         quiet_s = self._quiet_s()
+        if self._is_wrapped:
+            self._release_after(quiet_s)
         if self._ascii_marks is not None:
             self._ascii_marks.check(run, self._terminal)
         if self._end is not None:
@@ -367,11 +404,13 @@ class MarkerStrategy(ShellStrategy):
         """Type a line that sends the end mark with the status of the command, unless another task has typed into the line."""
         self._prompt, line_feeds = _ShownPrompt.now(self._terminal), self._line_feeds
         self._typed_at, self._line_feeds = self._terminal.now(), self._stream.line_feeds
+        self._stream.hold()
         try:
             await self._gate.type(self.marker.end_line(self._counter + 1) + "\n", _AT_EMPTY_LINE)
         except PtyctlError as error:
             if error.code is not ErrorCode.BUSY:
                 raise
+            self._stream.release()
             self._line_feeds = line_feeds  # the run ends at its prompt, without an exit code
 
     def mark_received(self, run: Run, placed: PlacedMark) -> None:
@@ -382,10 +421,11 @@ class MarkerStrategy(ShellStrategy):
             return
         if mark.kind == "begin" and mark.counter == self._counter:
             self.defined = True
-            run.output_began(placed.raw_end, placed.spool_end)
+            self._output_began(run, placed)
         elif mark.kind == "end" and mark.counter == self._counter:
             _refuse_run(self._terminal, run)
         elif mark.kind == "end" and mark.counter == self._counter + 1 and run.raw_begin is not None:
+            self._stream.show(ERASE_ROW, placed.raw_end)  # the prompt follows again in the row of the one that has been shown
             if self._shell_is_back():
                 self._finish_at(run, placed)
             elif self._end is None:
@@ -445,6 +485,13 @@ class MarkerStrategy(ShellStrategy):
         return at_prompt and quiet_s >= SETTLE_S
 
 
+def _as_given(run: Run) -> str:
+    """Return the command as the caller gave it, after the change to the directory that it goes with."""
+    if run.submitted is None:
+        return run.command
+    return run.submitted if run.cwd is None else f"cd {shlex.quote(run.cwd)} && {run.submitted}"
+
+
 def _refuse_run(terminal: TerminalState, run: Run) -> None:
     """End a run whose end mark arrived in place of its begin mark: the shell could not evaluate the command."""
     error = PtyctlError(ErrorCode.UNSUPPORTED, _NOT_RUN, hint="remove one of these functions: unset -f eval")
@@ -472,7 +519,9 @@ class _AsciiMarks:
                 return
             text = self._stream.read(found.start, found.end)
             position = self._stream.read_raw(self._raw, self._stream.raw_size).find(text)
-            run.output_began(self._raw + max(position, 0) + len(text), found.end)
+            raw_begin = self._raw + max(position, 0) + len(text)
+            run.output_began(raw_begin, found.end)
+            self._stream.show(shown_command(_as_given(run)), raw_begin)
             self._end = Search(self._end_pattern, found.end)
         found = self._end.search(self._stream.window)
         if found is not None:

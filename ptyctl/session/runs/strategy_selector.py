@@ -19,7 +19,7 @@ from ptyctl.session.io.terminal_state import TerminalState
 
 from .prompt_strategy import DEFAULT_IDLE_S, LOCAL_IDLE_S, PromptStrategy
 from .run import Run
-from .shell_probe import ProbedShell, install_integration, keep_history_clean, probe_shell
+from .shell_probe import ProbedShell, hidden_setup, install_integration, keep_history_clean, probe_shell
 from .shell_strategies import NO_MARKS, UNMARKED_NESTED_S, UNMARKED_UNSURE_S, MarkerStrategy, MarksStrategy
 from .strategy import CompletionStrategy, finish_run
 
@@ -374,6 +374,12 @@ class StrategySelector:
             return ProbedShell(None, "this is not known to be a POSIX shell")
         if not await self._wait_for_first_prompt(run, writer):
             return None
+        with hidden_setup(terminal, run.profile):
+            return await self._set_up(run, writer, named)
+
+    async def _set_up(self, run: Run, writer: Writer, named: ShellName | None) -> ProbedShell:
+        """Probe the program at its prompt, unless the caller of open named the shell, and install integration."""
+        terminal = self._terminal
         if self._may_install:
             await keep_history_clean(terminal, writer)
         if named is not None:

@@ -58,7 +58,7 @@ class Display:
         """Return a message about limits of the screen's accuracy or persistence, or None."""
         if self.source.lost:
             return f"{self.source.lost} bytes were neither kept on disk nor drawn in time: rows may be out of date"
-        if self.source.kept < self.source.end:
+        if self.source.kept < self.source.size:
             return f"the disk or the quota is full: output from byte {self.source.kept} on is drawn, but not kept"
         return None
 

@@ -34,9 +34,15 @@ class OutputSource:
         self._mutex = threading.Lock()
 
     @property
-    def end(self) -> int:
+    def size(self) -> int:
         """Raw size of the output."""
         return self._raw.size
+
+    @property
+    def end(self) -> int:
+        """Raw size of the output that viewers see: what follows a held offset is shown later."""
+        held = self._transcript.held_from
+        return self._raw.size if held is None else held
 
     @property
     def kept(self) -> int:
@@ -46,7 +52,7 @@ class OutputSource:
     @property
     def unpersisted_bytes(self) -> int:
         """Number of bytes that only memory holds."""
-        return self.end - self._unpersisted_from if self._unpersisted else 0
+        return self.size - self._unpersisted_from if self._unpersisted else 0
 
     async def steps(self) -> list[TimelineStep]:
         """Return all resizes and incarnations so far, in order. The list grows in place."""
@@ -71,12 +77,12 @@ class OutputSource:
         return await asyncio.to_thread(time_at, self._folder / "timeline.jsonl", raw)
 
     def add_unpersisted(self, data: bytes) -> None:
-        """Add received bytes that are not on disk. `end` already includes them."""
+        """Add received bytes that are not on disk. `size` already includes them."""
         with self._mutex:
             if not self._unpersisted:
-                self._unpersisted_from = self.end - len(data)
+                self._unpersisted_from = self.size - len(data)
             self._unpersisted.append(data)
-            while self.end - self._unpersisted_from > UNPERSISTED_BYTES:
+            while self.size - self._unpersisted_from > UNPERSISTED_BYTES:
                 self._unpersisted_from += len(self._unpersisted.popleft())
 
     def drawn(self, raw: int) -> None:
@@ -95,9 +101,17 @@ class OutputSource:
             begin, end = begin - self._unpersisted_from, end - self._unpersisted_from
             return b"".join(self._unpersisted)[begin:end]
 
+    def shown(self, begin: int, data: bytes) -> bytes:
+        """Return what viewers see for bytes that `read` has returned for an offset. Thread-safe."""
+        return self._transcript.hidden.show(begin, data)
+
+    def shown_pieces(self, begin: int, data: bytes) -> list[tuple[int, bytes]]:
+        """Return what `shown` returns in pieces, each with the raw offset of its first byte."""
+        return self._transcript.hidden.pieces(begin, data)
+
     def tail(self, size: int) -> bytes:
         """Return up to `size` bytes of the end."""
-        return self.read(max(self.end - size, self.kept if self._unpersisted else 0), self.end)
+        return self.read(max(self.size - size, self.kept if self._unpersisted else 0), self.size)
 
     def lose(self, size: int) -> None:
         """Count bytes that are not drawn."""
@@ -106,7 +120,7 @@ class OutputSource:
     def next_readable(self, raw: int) -> int:
         """Return the first offset after a lost range that `read` can serve."""
         with self._mutex:
-            return self._unpersisted_from if self._unpersisted and self._unpersisted_from > raw else self.end
+            return self._unpersisted_from if self._unpersisted and self._unpersisted_from > raw else self.size
 
 
 def _read(path: Path, begin: int, end: int) -> bytes:

@@ -138,9 +138,10 @@ class ScreenReplay:
 
     def _feed(self, source: OutputSource, end: int, collecting: bool) -> Iterator[None]:
         data = source.read(self.raw, end)
-        size = _REPLY_PIECE_BYTES if collecting else max(len(data), 1)
-        for begin in range(0, len(data), size):
-            yield from self.model.steps(data[begin : begin + size])
+        shown = source.shown(self.raw, data)
+        size = _REPLY_PIECE_BYTES if collecting else max(len(shown), 1)
+        for begin in range(0, len(shown), size):
+            yield from self.model.steps(shown[begin : begin + size])
             self._replies += self.model.take_responses()[: MAX_REPLIES - len(self._replies)]
         if data:
             self.raw += len(data)

@@ -109,7 +109,7 @@ class LineLocation:
         if begin < stream.incarnation_raw:
             return row if self._far_end.is_device() else 0  # a device's line has no line end
         is_short = stream.raw_size - begin <= LINE_BYTES
-        above = rows_above(screen, stream.read_raw(begin, stream.raw_size)) if is_short else None
+        above = rows_above(screen, stream.read_shown(begin, stream.raw_size)) if is_short else None
         if above is None:
             return None if is_marked else 0
         top = row - above
@@ -128,7 +128,7 @@ class LineLocation:
         if stream.raw_size - raw > LINE_BYTES:
             return None
         column = _width(text_before_cursor(stream, raw, width)) % width
-        above = rows_above(screen, b"\x1b[%dG" % (column + 1) + stream.read_raw(raw, stream.raw_size))
+        above = rows_above(screen, b"\x1b[%dG" % (column + 1) + stream.read_shown(raw, stream.raw_size))
         return None if above is None else (max(screen.cursor[0] - above, 0), column)
 
     def prompts(self, screen: ScreenSnapshot, top: int) -> list[str | None]:

@@ -1,4 +1,4 @@
-"""A session's recording, read from its folder: received bytes with the times and sizes of the timeline.
+"""A session's recording, read from its folder: what viewers saw, with the times and sizes of the timeline.
 
 Reading needs no lock and changes nothing, so it also works while a server holds the session.
 """
@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.core.hidden_ranges import HiddenRanges
 from ptyctl.core.session_export import RESET, Recording, RecordingFrame
 from ptyctl.session.spec import SPECS
 
 from .jsonl import read_rows
 from .meta_file import read_meta
+from .recovery import read_hidden_ranges
 from .timeline import parse_step
 
 _PIECE_BYTES = 1 << 16
@@ -50,19 +52,22 @@ def _received_size(folder: Path) -> int:
 
 def _read_frames(folder: Path, started_at: int) -> Iterator[RecordingFrame]:
     end, at, ts = _received_size(folder), 0, started_at
+    hidden = HiddenRanges(read_hidden_ranges(folder))
     with (folder / "output.raw").open("rb") as log:
         for row in read_rows(folder / "timeline.jsonl"):
-            for data in _read_pieces(log, min(row["raw"], end) - at):
+            for data in _read_pieces(log, min(row["raw"], end) - at, hidden):
                 yield RecordingFrame(ts, data)
             at, ts = max(at, min(row["raw"], end)), max(ts, row["ts"])
             step = None if row["kind"] == "data" else parse_step(row)
             if step is not None and (step.size is not None or at):
                 yield RecordingFrame(ts, size=step.size) if step.size is not None else RecordingFrame(ts, RESET)
-        for data in _read_pieces(log, end - at):
+        for data in _read_pieces(log, end - at, hidden):
             yield RecordingFrame(ts, data)
 
 
-def _read_pieces(log: BinaryIO, size: int) -> Iterator[bytes]:
+def _read_pieces(log: BinaryIO, size: int, hidden: HiddenRanges) -> Iterator[bytes]:
+    begin = log.tell()
     while size > 0 and (data := log.read(min(size, _PIECE_BYTES))):
+        yield hidden.show(begin, data)
         size -= len(data)
-        yield data
+        begin += len(data)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ptyctl.clock import boot_time
+from ptyctl.core.hidden_ranges import HiddenRange, read_hidden
 from ptyctl.core.marks import Mark, MarkReader, read_sentinel, with_line
 from ptyctl.core.normaliser import Normaliser
 from ptyctl.core.spool import PACKED_BYTES, PromptLines
@@ -51,6 +52,7 @@ class TranscriptState:
         spool_size: size of the spool, including text that was not persisted.
         gap_at: size of the spool on disk if text is missing there, or None.
         resizes: offset in output.raw and number of columns of each resize.
+        hidden: the ranges of output.raw that viewers do not see as received.
         blocks: the blocks of blocks.jsonl.
         event_log: how far events.jsonl reports the blocks.
         nonces: the nonces of the last incarnation's marks.
@@ -68,6 +70,7 @@ class TranscriptState:
     prompts: PromptLines = field(default_factory=PromptLines)
     last_prompt: Mark | None = None
     resizes: list[tuple[int, int]] = field(default_factory=list)
+    hidden: list[HiddenRange] = field(default_factory=list)
     blocks: StoredBlocks = field(default_factory=StoredBlocks)
     event_log: EventLogPosition = field(default_factory=EventLogPosition)
     nonces: tuple[str, ...] = ()
@@ -109,6 +112,7 @@ def recover(
         state.resizes = [
             (row["raw"], row["cols"]) for row in read_rows_containing(folder / "timeline.jsonl", b'"kind":"resize"')
         ]
+        state.hidden = read_hidden_ranges(folder)
         _recover_blocks(folder, blocks, state, still_running=still_running)
         if still_running:
             rows = (row for _, row in read_rows_backwards(folder / "input.jsonl") if row.get("by") != "system")
@@ -117,6 +121,12 @@ def recover(
         raw.close(recovered=False)
         raise
     return state
+
+
+def read_hidden_ranges(folder: Path) -> list[HiddenRange]:
+    """Return the ranges of a session's output that viewers do not see as received, as its timeline has them."""
+    rows = read_rows_containing(folder / "timeline.jsonl", b'"kind":"hidden"')
+    return [found for row in rows if (found := read_hidden(row)) is not None]
 
 
 def _recover_blocks(folder: Path, blocks: StoredBlocks, state: TranscriptState, *, still_running: bool) -> None:

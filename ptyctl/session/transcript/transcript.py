@@ -10,6 +10,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from ptyctl.core.hidden_ranges import HiddenRange, HiddenRanges, row_fields
+
 from .append_file import AppendFile, json_line
 from .recovery import TranscriptState
 from .timeline import TimelineStep, parse_step
@@ -26,6 +28,8 @@ class Transcript:
         spool_size: size of the spool, whether on disk or not.
         gap_at: size of the spool on disk when persisting stopped, or None.
         steps: resizes and incarnations of this process.
+        hidden: the ranges that viewers do not see as received.
+        held_from: raw offset from which viewers see nothing yet, or None: it is not known yet what is shown for the output.
         steps_from: size of the timeline when it was opened; it holds the steps of earlier processes.
         row_ts: time of the last timeline row (epoch ms); recovery finds the same time.
     """
@@ -58,6 +62,8 @@ class Transcript:
         self.spool_size = state.spool_size
         self.gap_at = state.gap_at
         self.steps: list[TimelineStep] = []
+        self.hidden = HiddenRanges(state.hidden)
+        self.held_from: int | None = None
         self.steps_from = self._timeline.size
         self.row_ts = 0
         self.row_interval_ms = ROW_INTERVAL_MS
@@ -78,6 +84,11 @@ class Transcript:
     def note(self, kind: str, ts: int, **fields: object) -> None:
         """Write a timeline row of a kind other than data (incarnation, resize) at the current offsets."""
         self._write_row(self.raw.size, self.spool_size, ts, kind, **fields)
+
+    def hide(self, hidden: HiddenRange, ts: int) -> None:
+        """Record a range that viewers do not see as received."""
+        self.hidden.add(hidden)
+        self.note("hidden", ts, **row_fields(hidden))
 
     def append(self, text: bytes) -> None:
         """Append spool text."""

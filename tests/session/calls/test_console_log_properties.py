@@ -39,7 +39,7 @@ def timeline(folder: Path, given_steps: list[tuple[int, int, bool]], size: int) 
 def pages(data: bytes, path: Path, limit: int) -> list[LogLine]:
     found, at = [], 0
     while True:
-        log = _Log(at, data[at:], WidthHistory(80), at_end=True)
+        log = _Log([(at, data[at:])] if data[at:] else [], len(data), WidthHistory(80), at_end=True)
         lines, resume = log.lines(path, limit)
         found += lines
         if resume + log.open == len(data):

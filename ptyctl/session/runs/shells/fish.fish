@@ -8,6 +8,20 @@ function __ptyctl_send
     set -g __ptyctl_count (builtin math $__ptyctl_count + 1)
     builtin printf '\e]7717;%s;%s;%s\a' $__ptyctl_nonce $__ptyctl_count (string join ';' $argv)
 end
+# Follows a command that ptyctl has pasted, before Enter. fish sends no mark for a command that it refuses or finds incomplete, so that
+# eval reports its error. The blank keeps fish from expanding an abbreviation at the end.
+function __ptyctl_check
+    if commandline --is-valid
+        commandline --append ' '
+        commandline --cursor (string length -- (commandline | string collect))
+    else
+        commandline --replace -- ' eval '(commandline | string collect | string escape)
+    end
+end
+for __ptyctl_mode in default insert
+    bind --mode $__ptyctl_mode \e\[7717~ __ptyctl_check
+end
+set -e __ptyctl_mode
 function __ptyctl_preexec --on-event fish_preexec
     __ptyctl_send B (string sub --length 4096 -- "$argv[1]" | string collect | string escape --style=url)
 end
