@@ -113,14 +113,15 @@ def _request_accounts(request: SessionRequest, platform: Platform | None) -> Log
     """Return the logins that a request allows the session to type.
 
     Telnet and local sessions type a login only if the request has credentials. SSH has logged in already, so its credentials
-    are typed only on a platform that may ask again, which a POSIX shell does not.
+    are typed only on a platform that may ask again, which a POSIX shell does not. An unknown command line may need no login.
     """
     auth = request.auth or Auth()
     types_login = request.username is not None or auth.password is not None
     if request.protocol == "ssh":
-        types_login = request.platform not in (None, COMMON) and not (platform is not None and platform.posix_shell)
+        types_login = request.platform is not None and not (platform is not None and platform.posix_shell)
     layers = (LoginAccount(request.username, auth.password),) if types_login else ()
-    return LoginCredentials(layers, auth.enable_secret)
+    only_if_asked = request.protocol == "ssh" and request.platform == COMMON
+    return LoginCredentials(layers, auth.enable_secret, only_if_asked=only_if_asked)
 
 
 def _target_accounts(target: Target, of_request: LoginCredentials) -> LoginCredentials:

@@ -333,6 +333,8 @@ def _connection(session: Session) -> str:
 def _login(session: Session) -> str:
     if not session.credentials.layers:
         return "nothing was typed: the terminal asks for no login, or there are no credentials for it"
+    if session.credentials.only_if_asked and session.gate.bytes_sent == 0:
+        return session.login_notice or "nothing was typed: the terminal asks for no login"
     return f"logged in; {session.login_notice}" if session.login_notice else "logged in"
 
 

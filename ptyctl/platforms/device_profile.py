@@ -27,11 +27,12 @@ DEFAULT_ERRORS = (
 )
 #: Questions that need a person: a secret, a name, a confirmation.
 QUESTION = Pattern.of(
-    r"(?i)(?:(?:pass(?:word|phrase|code)|login|user ?name|secret|pin)[^\n]{0,60}:\s*"
+    r"(?i)(?:(?:pass(?:word|phrase|code)|login|user ?name|secret|pin|\botp|one[- ]time|\btoken|(?:verification|security) code)"
+    r"[^\n]{0,60}[:：]\s*"
     r"|\[(?:y(?:es)?/no?(?:/cancel)?|confirm)\][^\n]{0,3}|\(y(?:es)?/no?\)[^\n]{0,3})$"
 )
 #: Text that may be a question in other words: "Repeat count [5]: ", "Source filename []?".
-POSSIBLE_QUESTION = Pattern.of(r"\S[^\n]{0,200}[:?] {0,2}$")
+POSSIBLE_QUESTION = Pattern.of(r"\S[^\n]{0,200}[:?：？] {0,2}$")
 #: The start of a pager: some show their keys after it, as "next page: Space".
 _PAGER_BEGIN = Pattern.of(r"(?i)^\s*-{2,} ?\(?more\b")
 #: The key that goes to the end of a half-typed line; the platform's key to clear the line deletes what precedes the cursor.
@@ -79,10 +80,11 @@ class DeviceProfile:
 
     `modes` are the prompts by mode, `prompt` is the prompt in any mode. `look_alikes` are never prompts, `above` are lines
     that belong to the prompt below them, `log_lines` may be printed at any time. `questions` and `confirmations` need a
-    person. `errors_at_once` is the largest size of a text in which errors are searched for in the event loop. `free_text`
-    announces that the device reads lines without a prompt between them; the group is the terminator. `clear_line` are the
-    keys that empty a half-typed line. `settle_s` is the settle time of prompts and pagers that a caller has requested, None
-    without one; `family_settle_s` is that of the platform, for prompts that are known by their pattern alone.
+    person; `usernames` and `passwords` are the questions of a login. `errors_at_once` is the largest size of a text in which
+    errors are searched for in the event loop. `free_text` announces that the device reads lines without a prompt between
+    them; the group is the terminator. `clear_line` are the keys that empty a half-typed line. `settle_s` is the settle time of
+    prompts and pagers that a caller has requested, None without one; `family_settle_s` is that of the platform, for prompts
+    that are known by their pattern alone.
     """
 
     prompt: Pattern
@@ -95,6 +97,7 @@ class DeviceProfile:
     log_lines: tuple[Pattern, ...] = ()
     questions: tuple[Pattern, ...] = ()
     confirmations: tuple[Pattern, ...] = ()
+    usernames: tuple[Pattern, ...] = ()
     passwords: tuple[Pattern, ...] = ()
     free_text: tuple[Pattern, ...] = ()
     clear_line: str = END_OF_LINE + "\x15"
@@ -166,9 +169,11 @@ class DeviceProfile:
         data = encode(line)
         return next((pager for pager in self.pagers if pager.pattern.search(data)), None)
 
+    @lru_cache(maxsize=64)  # noqa: B019 - as for `asks_password`
     def asks(self, line: str) -> bool:
         """Return whether a line is a question that needs a person."""
-        return bool(line.strip()) and (any_matches(self.questions, line) or any_matches(self.confirmations, line))
+        kinds = (self.questions, self.confirmations, self.usernames, self.passwords)
+        return bool(line.strip()) and any(any_matches(patterns, line) for patterns in kinds)
 
     @lru_cache(maxsize=64)  # noqa: B019 - as above; before each command the line is mostly the same prompt
     def asks_password(self, line: str) -> bool:

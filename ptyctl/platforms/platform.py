@@ -274,6 +274,7 @@ class Platform(Value):
             log_lines=self.syslog,
             questions=(QUESTION,),
             confirmations=self.confirmations,
+            usernames=self.login.username,
             passwords=self.login.password,
             free_text=self.free_text,
             clear_line=END_OF_LINE + self.keys.clear_line,

@@ -12,6 +12,7 @@ from fixtures.servers.inprocess_ssh import USER, FakeSshd, LoginPolicy, running_
 from fixtures.ssh import open_channel, options_for
 from transports.errors import AuthFailed, ConnectFailed
 from transports.ssh import SshAuth
+from transports.ssh.attempt import _asks_for_password
 
 PEM = asyncssh.generate_private_key("ssh-ed25519").export_private_key().decode()
 
@@ -211,3 +212,21 @@ async def test_legacy_server_needs_legacy_algorithms_option() -> None:
         assert "legacy_algorithms" in (caught.value.hint or "")
         async with open_channel(options_for(server.port, auth=SshAuth("password", "pw"), legacy_algorithms=True)):
             pass
+
+
+@pytest.mark.parametrize(
+    ("prompt", "asks"),
+    [
+        *(
+            (text, True)
+            for text in ("Kennwort: ", "Mot de passe : ", "密码：", "Пароль: ", "パスワード: ", "Contraseña: ", "Hasło: ")
+        ),
+        *(
+            (text, False)
+            for text in ("Neues Kennwort: ", "Nouveau mot de passe : ", "新密码：", "Einmalpasswort: ", "一次性密码：")
+        ),
+        *((text, False) for text in ("Повторите пароль: ", "PIN: ", "Domain: ", "Nueva contraseña: ")),
+    ],
+)
+def test_challenge_in_another_language_is_answered_only_if_it_asks_for_the_password(prompt: str, asks: bool) -> None:
+    assert _asks_for_password(prompt) is asks

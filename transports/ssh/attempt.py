@@ -15,10 +15,21 @@ from .host_keys import HostKeyCheck
 from .proxy_command import ProxyCommand
 from .socket_input import limit_reads, read_after_reset
 
-#: A prompt for the password that was given.
-_ASKS_PASSWORD = re.compile(r"pass(?:word|code|phrase)", re.IGNORECASE)
+#: A prompt for the password that was given, also in other languages: PAM translates its prompts.
+_ASKS_PASSWORD = re.compile(
+    r"pass(?:word|code|phrase)|kennwort|passwort|wachtwoord|lösenord|adgangskode|kodeord|passord|salasana|mot de passe"
+    r"|contraseña|senha|palavra[- ]passe|parola|hasło|heslo|пароль|şifre|密码|密碼|口令|パスワード|비밀번호|암호",
+    re.IGNORECASE,
+)
 #: A prompt for a new or one-time password: the given password would be wrong there, and count as a failed login.
-_ASKS_ANOTHER = re.compile(r"\bnew\b|re-?type|re-?enter|repeat|again|confirm|one[- ]time|\botp\b", re.IGNORECASE)
+_ASKS_ANOTHER = re.compile(
+    r"\bnew\b|re-?type|re-?enter|repeat|again|confirm|one[- ]time|\botp\b"
+    r"|\bneue[sn]?\b|einmal|wiederhol|bestätig|erneut|nieuwe?\b|eenmalig|herhaal|bevestig|\bnytt?\b|engångs|engangs|upprepa|bekräfta"
+    r"|gentag|bekræft|gjenta|bekreft|\buusi|toista|vahvista|nouveau|unique|répét|ressaisi|retape|\bnuev[ao]|\bnov[aoé]\b|repit|repet"
+    r"|nuova|conferma|ripet|nowe|jednorazow|powtórz|potwierdź|zopakuj|potvrd|znovu|нов[ыоа]|одноразов|повтор|подтверд|підтверд"
+    r"|yeni|tek kullanımlık|tekrar|doğrula|新|重|再|确认|確認|一次|動的|动态|もう一度|ワンタイム|새|다시|재입력|확인|일회용",
+    re.IGNORECASE,
+)
 #: A prompt for a code, which is answered only if one was given: a password would be wrong there.
 _ASKS_CODE = re.compile(r"\b(?:(?:pass|token)?code|otp|one[- ]time|token|verification|authenticator|2fa|mfa)\b", re.IGNORECASE)
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e\xa0-\U0010ffff]+")

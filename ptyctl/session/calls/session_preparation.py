@@ -35,6 +35,7 @@ async def prepare(session: Session, platforms: Platforms) -> None:
         await restore_platform(session, platforms)
         return
     notices: list[str] = []
+    sets_up = has_login and session.credentials.prepare
     async with session.runs.reserved("its login"):  # at once: the session is open, and may be typed into
         await restore_platform(session, platforms)
         if detects:
@@ -42,12 +43,15 @@ async def prepare(session: Session, platforms: Platforms) -> None:
         if has_login:
             server = await load_platform(platforms, COMMON)
             platform = _login_platform(session, platforms) if detects else session.platform or server
-            done = await log_in(session.terminal, platform, server, session.credentials)
-            session.prompt.learn(session.terminal.last_line())
+            new_terminal = session.spec.protocol == "ssh" and not session.spec.console
+            done = await log_in(session.terminal, platform, server, session.credentials, new_terminal=new_terminal)
+            if done.kind == "done":
+                session.prompt.learn(session.terminal.last_line())
+            sets_up = sets_up and (detects or done.mode is not None)
             notices += [done.why] if done.why else []
         if detects:
             notices.append(await _detect_platform(session, platforms))
-        if has_login and session.credentials.prepare:
+        if sets_up:
             notices += await _set_up_terminal(session)
     session.set_login_notice("; ".join(notices) or None)
 

@@ -16,6 +16,7 @@ from transports.errors import ReceiverFailed
 
 from .exchange import Exchange
 from .login_dialog import Expected, LoginAction, LoginDialog, LoginLayer
+from .prompt_wait import FIRST_PROMPT_WAIT_S
 
 #: Limit of a whole login: every tool call returns within 55 s (docs/contracts.md).
 LOGIN_LIMIT_S = 45.0
@@ -52,6 +53,7 @@ class LoginCredentials:
         enable_secret: the secret for the privileged mode.
         answers: answers to questions before the first prompt.
         prepare: whether to turn paging off and widen the terminal after the login.
+        only_if_asked: whether the terminal may need no login: then nothing is typed unless a question is shown.
         timeout_s: limit for the login with its preparation (seconds).
     """
 
@@ -59,6 +61,7 @@ class LoginCredentials:
     enable_secret: SecretStr | None = None
     answers: tuple[QuestionAnswer, ...] = ()
     prepare: bool = True
+    only_if_asked: bool = False
     timeout_s: float = LOGIN_LIMIT_S
 
     def account(self, layer: int = -1) -> LoginAccount:
@@ -73,11 +76,17 @@ class LoginCredentials:
 NO_CREDENTIALS = LoginCredentials()
 
 
-async def log_in(terminal: TerminalState, platform: Platform, server: Platform, credentials: LoginCredentials) -> LoginAction:
-    """Log in from any state of the terminal up to a prompt of the device. Return the last action, `done`, with the mode.
+async def log_in(
+    terminal: TerminalState, platform: Platform, server: Platform, credentials: LoginCredentials, *, new_terminal: bool = False
+) -> LoginAction:
+    """Log in from any state of the terminal up to a prompt of the device.
 
     Args:
         server: the platform of systems before the device that require a separate login, such as console servers.
+        new_terminal: whether the terminal was made for this session, so that no previous user has left it.
+
+    Returns:
+        The last action: `done`, with the mode, or `left`.
 
     Raises:
         PtyctlError: AUTH_FAILED with the prompt shown last in `details`; CONNECT_FAILED, CONNECT_TIMEOUT.
@@ -87,7 +96,9 @@ async def log_in(terminal: TerminalState, platform: Platform, server: Platform, 
         LoginLayer(family, account.username is not None, account.password is not None)
         for family, account in zip(platforms, credentials.layers, strict=True)
     ]
-    last = await _Login(terminal, LoginDialog(layers, credentials.answers), credentials).run()
+    only_if_asked = credentials.only_if_asked
+    dialog = LoginDialog(layers, credentials.answers, new_terminal=new_terminal, only_if_asked=only_if_asked)
+    last = await _Login(terminal, dialog, credentials).run()
     if last.kind == "failed":
         raise PtyctlError(last.code or ErrorCode.CONNECT_FAILED, last.why, {"prompt": last.prompt}, hint=last.hint)
     return last
@@ -104,14 +115,14 @@ class _Login:
         self._silences = iter(SILENCES_S)
 
     async def run(self) -> LoginAction:
-        while (action := await self._next_action()).kind not in ("done", "failed"):
+        while (action := await self._next_action()).kind not in ("done", "left", "failed"):
             await self._perform(action)
         return action
 
     async def _next_action(self) -> LoginAction:
         remaining_s, examined = self._deadline - self._terminal.now(), -1
         silences_s: dict[Expected, float] = {
-            "sleep": next(self._silences, SILENCES_S[-1]),
+            "sleep": self._first_output_s(next(self._silences, SILENCES_S[-1])),
             "check": inf,
             "check_or_next": remaining_s / 2,
             "check_or_sleep": remaining_s - LAST_ENTER_S,
@@ -137,6 +148,11 @@ class _Login:
             return self._dialog.closed(self._exchange.output())
         what = f"no prompt was shown within {self._credentials.timeout_s:g} s"
         return self._dialog.timed_out(self._exchange.output(), what)
+
+    def _first_output_s(self, silence_s: float) -> float:
+        """Return the silence after which a terminal that may need no login is left: longer before its first output."""
+        waits = self._credentials.only_if_asked and not self._exchange.has_output
+        return max(silence_s, FIRST_PROMPT_WAIT_S) if waits else silence_s
 
     def _password_follows_username(self) -> bool:
         """Return whether the password prompt is directly below the complete echo of the username."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ptyctl.api.errors import ErrorCode
-from ptyctl.platforms import ModeGraph, Platform, QuestionAnswer, SecretName
+from ptyctl.platforms import UNKNOWN_DEVICE, ModeGraph, Platform, QuestionAnswer, SecretName
 from ptyctl.platforms.pattern import Pattern, any_matches
 from ptyctl.platforms.platform import LoginPatterns
 
@@ -38,7 +38,8 @@ ActionKind = Literal[
     "interrupt",  # the key in `text`
     "quit_pager",  # the key in `text`
     "leave_mode",  # the command in `text`
-    "done",  # at a prompt of `mode`
+    "done",  # at a prompt of `mode`, or at one of no known mode
+    "left",  # nothing was typed, because nothing was asked that the session can answer: the caller answers it
     "failed",
 ]
 
@@ -49,7 +50,7 @@ class LoginAction:
 
     Attributes:
         enter: whether Enter follows the input.
-        mode: the mode of the device after the login, if `kind` is "done".
+        mode: the mode of the device after the login, if `kind` is "done"; None at a prompt that the platform does not have.
         why, hint: explain a failure, or are a notice for the caller after the login.
         prompt: the last prompt that was shown.
     """
@@ -68,6 +69,7 @@ class LoginAction:
 
 #: The prompt of a menu.
 _MENU = Pattern.of(r"(?i)^[^:\n]*\b(?:menu|select|selection|choose|choice|option|command)\b[^:\n]*:\s*$")
+_OTHER_FAMILY = "the prompt {!r} is none of {}: its commands for paging and width were not typed"
 _WAIT = LoginAction("wait", enter=False)
 _ENTER = LoginAction("enter")
 
@@ -198,16 +200,30 @@ class LoginDialog:
     an empty text if nothing was received. The cursor is in the last line.
     Input and questions of a previous user are abandoned and never confirmed: the line is cleared after the first silence, and
     Enter is pressed only after the next, because Enter alone might run a half-typed command or confirm a reload.
+    In a new terminal there is no previous user: nothing at all is typed at a question that is not known.
     """
 
-    def __init__(self, layers: Sequence[LoginLayer], answers: Sequence[QuestionAnswer] = ()) -> None:
-        """Create the dialog. The last of `layers` is the device. `answers` of the caller precede those of the platform."""
+    def __init__(
+        self,
+        layers: Sequence[LoginLayer],
+        answers: Sequence[QuestionAnswer] = (),
+        *,
+        new_terminal: bool = False,
+        only_if_asked: bool = False,
+    ) -> None:
+        """Create the dialog. The last of `layers` is the device. `answers` of the caller precede those of the platform.
+
+        Args:
+            new_terminal: whether the terminal was made for this session, as over SSH: no previous user has left it.
+            only_if_asked: whether to end the dialog, as "left", unless something is asked first that can be answered.
+        """
         self.credentials = CredentialPrompts(layers)
         self._platform = layers[-1].platform
         self._profile, self._keys = self._platform.profile, self._platform.keys
         self._logins = tuple(layer.platform.login for layer in layers)
         self._graph = ModeGraph(self._platform)
         self._answers = tuple(answers)
+        self._new_terminal, self._only_if_asked = new_terminal, only_if_asked
         self._leave_answers: tuple[QuestionAnswer, ...] = ()
         self._leave_commands: dict[str, int] = {}
         self._answered = self._enters = self._interrupts = 0
@@ -222,7 +238,7 @@ class LoginDialog:
     def expected(self, output: str) -> Expected:
         """Return the expected state of a far end that is silent after this output."""
         lines = self._unanswered(output)
-        if self._may_be_prompt(lines):
+        if self._may_be_prompt(lines) or self._is_prompt_of_other_family(lines):
             return "command"
         return "sleep" if self._profile.prompt_before_text(lines) is not None else self.credentials.expected(lines)
 
@@ -232,8 +248,12 @@ class LoginDialog:
         action = self._action(lines)
         if self._may_be_prompt(lines):
             return LoginAction("done", enter=False, mode=self._platform.home[0])
+        if self._is_prompt_of_other_family(lines):
+            return LoginAction("done", enter=False, why=_OTHER_FAMILY.format(lines[-1], self._platform.title))
         if action.kind == "wait" and self.expected(output) == "check":
             return self.timed_out(output, "the far end is silent")
+        if action.kind == "wait" and self._only_if_asked and not self._answered:
+            return LoginAction("left", enter=False)
         return self._counted(self._wake(lines) if action.kind == "wait" else action, lines)
 
     def timed_out(self, output: str, what: str) -> LoginAction:
@@ -264,6 +284,8 @@ class LoginDialog:
         return lines[1:] or ([""] if lines[0].rstrip() == self._line else lines)
 
     def _counted(self, action: LoginAction, lines: list[str]) -> LoginAction:
+        if action.kind == "failed" and self._only_if_asked and not self._answered:
+            return LoginAction("left", enter=False, why=f"nothing was typed: {action.why}")
         if action.kind not in ("wait", "done", "failed"):
             self._answered += 1
             self._line = lines[-1].rstrip()
@@ -331,12 +353,35 @@ class LoginDialog:
 
     def _pending_question(self, lines: list[str]) -> LoginAction:
         """Leave a previous user's question with the interrupt key, which is no answer on any device."""
+        if self._new_terminal:
+            return self._unknown_question(lines)
         if self._interrupts == _MAX_INTERRUPTS:
             prompt = lines[-1].strip()
             why = f"the console waits for an answer to {prompt!r}"
             return _failed(ErrorCode.CONNECT_FAILED, why, prompt, "answer it, then open the session again")
         self._interrupts += 1
         return _key("interrupt", self._keys.interrupt)
+
+    def _unknown_question(self, lines: list[str]) -> LoginAction:
+        """Return the failure at a question that neither the platform nor the caller has an answer to."""
+        prompt = _last_text(lines).strip()
+        why = f"the far end asks {prompt!r}, to which no answer is known; nothing was typed"
+        hint = "add the question and its answer to the login of the device in the inventory, or log in by hand"
+        return _failed(ErrorCode.CONNECT_FAILED, why, prompt, hint)
+
+    def _is_prompt_of_other_family(self, lines: list[str]) -> bool:
+        """Return whether the last line, if no output follows, is a prompt of a common form that the platform does not have.
+
+        It follows the device's password: the login has succeeded, on a device of another family than the one named.
+        """
+        return (
+            self._platform.describes_prompts
+            and self.credentials.password_sent
+            and UNKNOWN_DEVICE.is_prompt(lines[-1])
+            and not self._profile.asks(lines[-1])
+            and not self.credentials.has_failure(lines)
+            and self._action(lines).kind == "wait"
+        )
 
     def _may_be_prompt(self, lines: list[str]) -> bool:
         """Return whether the last line, if no output follows, is the prompt of a menu ("Menu [1-9]: ").
@@ -360,7 +405,10 @@ class LoginDialog:
     def _wake(self, lines: list[str]) -> LoginAction:
         if self.credentials.accepted():
             self._cleared, self._enters = False, 0
-        if not self._cleared or self._profile.prompt_before_text(lines) is not None:
+        if self._new_terminal:
+            if self._profile.may_ask(_last_text(lines)):
+                return self._unknown_question(lines)
+        elif not self._cleared or self._profile.prompt_before_text(lines) is not None:
             self._cleared = True
             return _key("clear_line", self._keys.clear_line)
         if self._enters < _MAX_ENTERS:

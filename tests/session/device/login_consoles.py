@@ -179,7 +179,7 @@ def log_in(
             continue
         if action.kind == "wait":
             action = dialog.closed(console.shown) if console.closed else dialog.silent(console.shown)
-        if action.kind in ("done", "failed"):
+        if action.kind in ("done", "left", "failed"):
             return action, actions
         actions.append(action)
         text = _text(action, usernames)

@@ -206,7 +206,7 @@ def test_colon_prompt_that_enter_shows_again_ends_the_login() -> None:
     assert log_in(script, family="generic")["refusal"] is None
 
 
-@pytest.mark.parametrize("question", [b"Benutzer: ", b"Kennwort: ", b"Account: ", b"Logon: "])
+@pytest.mark.parametrize("question", [b"Konto: ", b"Zugang: ", b"Account: ", b"Logon: "])
 def test_question_that_enter_shows_again_is_no_prompt(question: bytes) -> None:
     async def script(console: Console) -> None:
         console.feed(question)

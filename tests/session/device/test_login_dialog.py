@@ -314,3 +314,107 @@ def test_secret_is_typed_only_at_password_prompts(family: str, texts: list[str])
         if action.kind == "secret":
             assert PLATFORMS.get(family).login.password
             assert any(pattern.matches(text.split("\n")[-1]) for pattern in PLATFORMS.get(family).login.password)
+
+
+@pytest.mark.parametrize(
+    ("name", "password"),
+    [
+        ("Benutzername: ", "Kennwort: "),
+        ("Anmeldename: ", "Bitte Passwort eingeben: "),
+        ("Utilisateur : ", "Mot de passe : "),
+        ("Nom d'utilisateur : ", "Mot de passe :"),
+        ("Usuario: ", "Contraseña: "),
+        ("Usuário: ", "Senha: "),
+        ("Nome utente: ", "Password di admin: "),
+        ("Gebruikersnaam: ", "Wachtwoord: "),
+        ("Användarnamn: ", "Lösenord: "),
+        ("Brugernavn: ", "Adgangskode: "),
+        ("Käyttäjätunnus: ", "Salasana: "),
+        ("Użytkownik: ", "Hasło: "),
+        ("Uživatel: ", "Heslo: "),
+        ("Имя пользователя: ", "Пароль: "),
+        ("Kullanıcı adı: ", "Şifre: "),
+        ("用户名：", "密码："),
+        ("使用者名稱: ", "密碼: "),
+        ("ユーザー名: ", "パスワード: "),
+        ("사용자 이름: ", "비밀번호: "),
+    ],
+)
+def test_login_prompts_of_other_languages_get_username_and_password(name: str, password: str) -> None:
+    last, actions = log_in(Console([getty((name, password), ("admin", "<password 0>")), at_prompt("box# ")]), dialog("generic"))
+    assert (last.kind, kinds(actions)) == ("done", ["username", "secret"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Neues Kennwort: ",
+        "Kennwort wiederholen: ",
+        "Nouveau mot de passe : ",
+        "Nueva contraseña: ",
+        "Nowe hasło: ",
+        "Новый пароль: ",
+        "Повторите пароль: ",
+        "新密码：",
+        "再次输入密码：",
+        "新しいパスワード: ",
+        "새 비밀번호: ",
+        "Yeni parola: ",
+    ],
+)
+def test_prompt_for_a_new_password_in_another_language_fails_without_input(text: str) -> None:
+    last, actions = log_in(Console([question(text, "nothing")]), dialog("generic"))
+    assert (last.kind, last.code, actions) == ("failed", ErrorCode.AUTH_FAILED, [])
+
+
+def new_terminal(family: str, *, only_if_asked: bool = False) -> LoginDialog:
+    return LoginDialog([LoginLayer(PLATFORMS.get(family), True, True)], new_terminal=True, only_if_asked=only_if_asked)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Enter PIN: ",
+        "Domain [local]: ",
+        "Verification code: ",
+        "1) shell\n2) menu\nChoice? ",
+        "Accept the terms? [y/n]: ",
+        "验证码：",
+    ],
+)
+@pytest.mark.parametrize("family", ["cisco_ios", "huawei_vrp", "generic"])
+def test_unknown_question_in_a_new_terminal_gets_no_key_and_is_named(family: str, text: str) -> None:
+    last, actions = log_in(Console([question(text, "nothing")]), new_terminal(family))
+    assert (last.kind, last.code, actions) == ("failed", ErrorCode.CONNECT_FAILED, [])
+    assert text.split("\n")[-1].strip() in last.why
+
+
+def test_questions_with_known_answers_before_the_password_are_answered_in_a_new_terminal() -> None:
+    answers = (
+        QuestionAnswer(match=Pattern.of(r"^Choice\? $"), send="2"),
+        QuestionAnswer(match=Pattern.of("^Domain"), send="local"),
+    )
+    stages = [question("1) shell\n2) device\nChoice? ", "2\r"), question("Press any key to continue", "\r")]
+    stages += [getty(("User:",), ("admin",)), question("Domain: ", "local\r"), getty(("Password:",), ("<password 0>",))]
+    login = LoginDialog([LoginLayer(PLATFORMS.get("cisco_ios"), True, True)], answers, new_terminal=True)
+    last, actions = log_in(Console([*stages, at_prompt("sw1#")]), login)
+    assert (last.kind, kinds(actions)) == ("done", ["answer", "enter", "username", "answer", "secret"])
+
+
+def test_unknown_command_line_without_a_question_is_left_without_input() -> None:
+    for text in ("Welcome", "Enter PIN: ", "Accept the terms? [y/n]: ", "Choice: "):
+        last, actions = log_in(Console([question(text, "nothing")]), new_terminal("generic", only_if_asked=True))
+        assert (last.kind, actions) == ("left", [])
+
+
+def test_unknown_command_line_that_asks_gets_its_login() -> None:
+    console = Console([getty(("User: ", "Password:"), ("admin", "<password 0>")), at_prompt("(Wireless Controller) >")])
+    last, actions = log_in(console, new_terminal("generic", only_if_asked=True))
+    assert (last.kind, last.mode, kinds(actions)) == ("done", "cli", ["username", "secret"])
+
+
+def test_prompt_of_another_family_after_the_password_ends_the_login_with_a_notice() -> None:
+    console = Console([getty(("User: ", "Password:"), ("admin", "<password 0>")), at_prompt("(Wireless Controller) >")])
+    last, actions = log_in(console, new_terminal("cisco_ios"))
+    assert (last.kind, last.mode, kinds(actions)) == ("done", None, ["username", "secret"])
+    assert "(Wireless Controller) >" in last.why
