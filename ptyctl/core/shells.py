@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from functools import lru_cache
@@ -37,6 +38,8 @@ _SETTING_COMMANDS = (
     | frozenset(("trap", "cd", ":", "true", "false", "enable", "disable", "bind", "bindkey", "emulate", "autoload"))
     | frozenset(("add-zsh-hook",))
 )
+#: A redirection, whose target follows.
+_REDIRECTION = re.compile(r"&?[<>]+[&|-]?")
 _SUBSTITUTIONS = ("$(", "`")
 _SHELL_STARTERS = frozenset(("su", "chroot", "nsenter", "unshare", "newgrp", "login", "machinectl", "systemd-nspawn"))
 _REMOTE_COMMANDS = frozenset(("ssh", "slogin", "mosh", "telnet", "rlogin", "docker", "podman", "kubectl", "lxc", "incus"))
@@ -113,13 +116,25 @@ def only_sets_up(command: str) -> bool:
 
 
 def _words(command: str) -> list[str]:
-    """Return the words and separators; none if quotes are unbalanced."""
+    """Return the words and separators, without redirections; none if quotes are unbalanced."""
     lexer = shlex.shlex(command.replace("\n", ";"), posix=True, punctuation_chars=True)
     lexer.commenters = ""
     try:
-        return list(lexer)
+        tokens = list(lexer)
     except ValueError:
         return []
+    words: list[str] = []
+    is_target = False
+    for token in tokens:
+        if _REDIRECTION.fullmatch(token):
+            if words and words[-1].isdigit():
+                words.pop()
+            is_target = True
+            continue
+        if not is_target or token[:1] in _SEPARATORS:  # without a target, the operator was quoted
+            words.append(token)
+        is_target = False
+    return words
 
 
 def _simple_commands(words: Sequence[str]) -> list[list[str]]:

@@ -15,9 +15,9 @@ How a rule's `command` matches:
   the words in order. There are no abbreviations. Where `unparsed` only warns or allows, a rule needs known arguments (`Match`):
   if an unknown one decides, `unparsed` does.
 
-`regex` is searched in the canonical text, in which each command line is a line and `?` stands for an unknown word; for `allow`,
-in each command. It knows no abbreviations. On devices, the canonical text is in lower case, and the case of the expression does
-not matter.
+`regex` is searched in the canonical text, in which each command line is a line and `?` stands for an unknown word. For `allow`,
+it must match all of a command, whose number of words must be known, and in a program all of each line. It knows no
+abbreviations. On devices, the canonical text is in lower case, and the case of the expression does not matter.
 
 A text with several commands gets the strictest of their verdicts. The mode after its first command is not known: there, rules
 that name a mode match if they do not allow.
@@ -58,6 +58,8 @@ _SCOPES = 256
 _WORDS = 8192
 #: Characters of a word that is not compared literally, on a device or in a shell.
 _GLOB = frozenset("*?[")
+#: The end of a line of input for a program.
+_LINE_END = re.compile(r"\r\n|\r|\n")
 #: Longest text whose verdict is kept, in characters.
 _CACHED_TEXT = 1000
 
@@ -70,6 +72,11 @@ class ShellCommand(Protocol):
 
     @property
     def text(self) -> str: ...
+
+    @property
+    def has_known_words(self) -> bool:
+        """Whether the number of words is known: no variable or substitution may be several of them, or none."""
+        ...
 
     def match(self, pattern: tuple[tuple[str, ...], ...], /) -> Match:
         """How certain it is that the command matches the words."""
@@ -216,7 +223,8 @@ class Evaluator:
     def _of_program(self, request: DecisionRequest, scopes: _Scopes, settings: PolicySettings) -> Verdict:
         findings = _Findings()
         findings.add_text(scopes.here.matching(request.text))
-        findings.add_command((), scopes.here.allowing(request.text))
+        for line in _LINE_END.split(request.text):
+            findings.add_command(scopes.here.matching(line), scopes.here.allowing(line))
         return findings.verdict(request, request.text, settings.programs)
 
     def _in_shell(self, request: DecisionRequest, text: str, settings: PolicySettings, *, known_only: bool) -> Verdict:
@@ -241,7 +249,9 @@ class Evaluator:
                     reason = f"an argument is not known, so that the rule {pattern.rule.id} may match"
                     findings.add_decision(settings.unparsed, reason)
             allow = next((p.rule for p in scope.allow_commands.named(name) if command.surely_is(p.raw)), None)
-            findings.add_command(strict, allow or scope.allowing(command.text))
+            if allow is None and command.has_known_words:
+                allow = scope.allowing(command.text)
+            findings.add_command(strict, allow)
         if form.opaque and not known_only:
             findings.add_opaque(scope, settings, form.unparsed)
         elif form.unparsed and not (form.evaluates and settings.unparsed is Decision.WARN):
@@ -348,9 +358,9 @@ class _Scope:
         return [rule for rule in self._strict_regexes if rule.finds(encoded, any_case=any_case)]
 
     def allowing(self, text: str, *, any_case: bool = False) -> Rule | None:
-        """Return a rule that allows the text by a regular expression."""
+        """Return a rule that allows the whole text by a regular expression."""
         encoded = encode(text) if self._allow_regexes else b""
-        return next((rule for rule in self._allow_regexes if rule.finds(encoded, any_case=any_case)), None)
+        return next((rule for rule in self._allow_regexes if rule.matches_whole(encoded, any_case=any_case)), None)
 
 
 class _Index:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from ptyctl.api.model import Value
-from ptyctl.core.search import line_pattern
+from ptyctl.core.search import compile_pattern, line_pattern
 from ptyctl.platforms import COMMON
 from ptyctl.platforms.pattern import Pattern
 
@@ -127,7 +127,8 @@ class When(Value):
 class Rule(Value):
     """A decision for the commands that match.
 
-    `command` has the words of a command, or `regex` is searched in its canonical text; `evaluate.py` describes both.
+    `command` has the words of a command, or `regex` is searched in its canonical text; `evaluate.py` describes both. To allow,
+    `regex` must match a whole command.
     `negated`: whether `command` also matches after a negation (`no`, `undo`).
     `matches` and `passes` are texts that the rule must match, and must not match.
     """
@@ -168,9 +169,14 @@ class Rule(Value):
         return self
 
     def finds(self, text: bytes, *, any_case: bool) -> bool:
-        """Return whether the regular expression matches encoded text."""
+        """Return whether the regular expression matches a part of encoded text."""
         search = self._search_any_case if any_case else self._search
         return search is not None and search(text) is not None
+
+    def matches_whole(self, text: bytes, *, any_case: bool) -> bool:
+        """Return whether the regular expression matches all of an encoded text; `^` and `$` are the ends of the text."""
+        match = self._match_any_case if any_case else self._match
+        return match is not None and match(text) is not None
 
     @cached_property
     def _search(self) -> Callable[[bytes], Any] | None:
@@ -179,6 +185,14 @@ class Rule(Value):
     @cached_property
     def _search_any_case(self) -> Callable[[bytes], Any] | None:
         return None if self.regex is None else line_pattern(f"(?i){self.regex}", "regex").search
+
+    @cached_property
+    def _match(self) -> Callable[[bytes], Any] | None:
+        return None if self.regex is None else compile_pattern(self.regex, "regex").fullmatch
+
+    @cached_property
+    def _match_any_case(self) -> Callable[[bytes], Any] | None:
+        return None if self.regex is None else compile_pattern(f"(?i){self.regex}", "regex").fullmatch
 
 
 class Match(IntEnum):

@@ -83,6 +83,13 @@ _UNEXPANDED = re.compile(
     re.DOTALL,
 )
 _NOT_EXPANDED_IN_QUOTES = re.compile(r"\\.|\[!(?=[^\s\]]{1,64}\])|\$\{!(?=[^\s}]{1,64}\})", re.DOTALL)
+#: Types of nodes of simple commands.
+_COMMANDS = frozenset(("command", "declaration_command", "unset_command", "test_command"))
+#: Types of nodes whose last one is a command that the redirections after them belong to.
+_ENDING_WITH_COMMAND = frozenset(("list", "pipeline", "negated_command"))
+#: Redirections without a target: each word after them is an argument.
+_CLOSING = frozenset((">&-", "<&-"))
+_NAMED_DESCRIPTOR = re.compile(r"\{\w+\}")
 #: Builtins that run lines of the history again (bash, zsh, ksh).
 _RECALLING = frozenset(("fc", "r", "hist"))
 #: Commands that put their input into variables or arguments.
@@ -149,6 +156,11 @@ class Command:
     def is_known(self) -> bool:
         """Whether all words are known: no variable, substitution or glob."""
         return all(type(word) is str for word in self.words)
+
+    @property
+    def has_known_words(self) -> bool:
+        """Whether the number of words is known: no variable or substitution may be several of them, or none."""
+        return not any(word is None or (isinstance(word, Expansion) and word.may_split) for word in self.words)
 
     @property
     def text(self) -> str:
@@ -516,7 +528,7 @@ class _Walk:
         match node.type:
             case "pipeline":
                 self._pipeline(node)
-            case "command" | "declaration_command" | "unset_command" | "test_command":
+            case kind if kind in _COMMANDS:
                 self._command(node, depth)
             case "variable_assignment":
                 self._assignment(node)
@@ -534,6 +546,10 @@ class _Walk:
                 if any(words[0] is None or reads_program(words) for words in map(_effective, self._commands_in(node))):
                     self._cannot("a shell or an interpreter runs the output of another command")
                     self.runs_values = True
+            case "redirected_statement":
+                last = _last_command(node)
+                if last is not None and last.type not in _COMMANDS and any(map(_words_in_redirection, node.children)):
+                    self._cannot("words follow a compound command")
             case "file_redirect":
                 self._redirect(node)
             case "heredoc_redirect" | "herestring_redirect":
@@ -608,8 +624,9 @@ class _Walk:
         if words[0] in _RECALLING and not any(word is not None and re.fullmatch(r"-\w*l\w*", word) for word in words[1:]):
             self._cannot(f"{words[0]} runs lines of the history again")
             self.recalls = True
-        if _SUBSTITUTED.search(source(node)):
-            self._substituted_program(node, _effective(words)[0])
+        for part in (node, *_words_after_redirections(node)):
+            if _SUBSTITUTED.search(source(part)):
+                self._substituted_program(part, _effective(words)[0])
         line = self._add(words, depth)
         if node.parent is None or node.parent.type != "pipeline":
             self.lines.append(line)
@@ -736,7 +753,7 @@ class _Walk:
 
     def _redirect(self, node: Node) -> None:
         operator = next((child.type for child in node.children if not child.is_named), "")
-        target = node.child_by_field_name("destination")
+        target = None if operator in _CLOSING else node.child_by_field_name("destination")
         for word in resolve_all(target) if target is not None else [None]:
             self._redirect_to(operator, word)
         if target is not None and operator == "<" and self._reads_values(node):
@@ -842,17 +859,70 @@ def _is_input(word: Word) -> bool:
 def _words(node: Node) -> tuple[Word, ...]:
     """Return the words of a command's node: name and arguments, without assignments and redirections."""
     if node.type in ("declaration_command", "unset_command"):
-        return tuple(word for child in node.children for word in _source_or_words(child))
+        children = [*node.children, *_words_after_redirections(node)]
+        return tuple(word for child in children for word in _source_or_words(child))
     if node.type == "test_command":
-        return ("[", source(node))
+        return ("[", source(node), *(word for each in _words_after_redirections(node) for word in resolve_all(each)))
     name = node.child_by_field_name("name")
     if name is None:
         return ()
-    arguments = node.children_by_field_name("argument")
+    arguments = [*node.children_by_field_name("argument"), *_words_after_redirections(node)]
+    arguments = [each for each in arguments if not _names_descriptor(each)]
     words = tuple(word for each in (*(name.children[:1] or (name,)), *arguments) for word in resolve_all(each))
     if arguments and arguments[0].start_byte == name.end_byte:  # the parser ends the word before the shell does
         return (None, *words[1:])
     return _named(words)
+
+
+def _words_after_redirections(command: Node) -> list[Node]:
+    """Return the words of a command that follow its redirections: the parser takes them for parts of these.
+
+    It also takes a redirection at the end of a list or pipeline for one of the whole.
+    """
+    words: list[Node] = []
+    node, parent = command, command.parent
+    while parent is not None:
+        if parent.type == "redirected_statement" and parent.child_by_field_name("body") == node:
+            for redirection in parent.children_by_field_name("redirect"):
+                words += _words_in_redirection(redirection)
+        elif parent.type not in _ENDING_WITH_COMMAND or parent.named_children[-1] != node:
+            break
+        node, parent = parent, parent.parent
+    return words
+
+
+def _last_command(node: Node | None) -> Node | None:
+    """Return the command at the end of a list, a pipeline or a negated command; any other node itself."""
+    while node is not None and (node.type in _ENDING_WITH_COMMAND or node.type == "redirected_statement"):
+        is_whole = node.type in _ENDING_WITH_COMMAND
+        node = (node.named_children or (None,))[-1] if is_whole else node.child_by_field_name("body")
+    return node
+
+
+def _words_in_redirection(redirection: Node) -> list[Node]:
+    """Return the words in the node of a redirection that are arguments of the command, in their order."""
+    words: list[Node] = []
+    if redirection.type == "file_redirect":
+        operator = next((child.type for child in redirection.children if not child.is_named), "")
+        targets = redirection.children_by_field_name("destination")
+        words += targets if operator in _CLOSING else targets[1:]
+    for child in redirection.named_children:
+        if child.type == "file_redirect":
+            words += _words_in_redirection(child)
+    if redirection.type == "heredoc_redirect":
+        words += redirection.children_by_field_name("argument")
+    return sorted(words, key=lambda word: word.start_byte)
+
+
+def _names_descriptor(word: Node) -> bool:
+    """Return whether a word is the name in `{name}>file`, a variable for a descriptor."""
+    if not _NAMED_DESCRIPTOR.fullmatch(source(word)):
+        return False
+    node: Node | None = word
+    while node is not None and node.end_byte == word.end_byte and node.next_sibling is None:
+        node = node.parent
+    following = None if node is None else node.next_sibling
+    return following is not None and following.type.endswith("_redirect") and following.start_byte == word.end_byte
 
 
 def _source_or_words(node: Node) -> list[Word]:

@@ -49,6 +49,13 @@ _ZSH_EXPANSION = re.compile(r"\$\{(?:\([^()\s]{1,32}\)|\$\{(?=[^{}]{1,64}\}))|\$
 #: Text between operators, with quoted text in it, and without.
 _PLAIN_PART = re.compile(r"[^\n\r;&|(){}]+")
 _PART = re.compile(r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^\n\r;&|(){}])+""", re.DOTALL)
+#: Quoted text, or a redirection with its descriptor and its target.
+_QUOTED = r"""\\.|'[^']*'|"(?:\\.|[^"\\])*\""""
+_REDIRECTION = re.compile(
+    rf"""{_QUOTED}|((?:(?<![^\s;&|(){{}}])(?:\d+|\{{\w+\}}))?(?:<<<|<<-?|<>|&>>|&>|>>|>\||[<>]&|[<>](?!\())"""
+    rf"""[ \t]*(?:{_QUOTED}|[^\s;&|<>()'"\\])*+)""",
+    re.DOTALL,
+)
 #: The beginning of a here-document, and its delimiter.
 _HERE_DOCUMENT = re.compile(r"(?<!<)<<-?[ \t]*(?:'([^'\n]*)'|\"([^\"\n]*)\"|\\?([^\s;&|<>()'\"]+))")
 
@@ -68,13 +75,22 @@ def variants(text: str) -> Iterator[str]:
 
 
 def variants_with_error(text: str) -> Iterator[str]:
-    """Yield the ways to write a text that the parser cannot read, as it does not know what bash or zsh expands."""
+    """Yield the ways to write a text that the parser cannot read.
+
+    It does not know what bash or zsh expands, nor several redirections after a here-document.
+    """
     if _BRACED_COMMAND.search(text):
         yield _BRACED_COMMAND.sub(r"\1 command ", text)
     if _DESCRIPTOR.search(text):
         yield _DESCRIPTOR.sub("", text)
     if _ZSH_EXPANSION.search(text):
         yield _ZSH_EXPANSION.sub(_plain_expansion, text)
+    if "<" in text or ">" in text:
+        yield _REDIRECTION.sub(_without_redirection, "\n".join(_lines_of_commands(text)))
+
+
+def _without_redirection(match: re.Match[str]) -> str:
+    return match[0] if match[1] is None else " "
 
 
 def _may_keep_backslash(text: str) -> bool:

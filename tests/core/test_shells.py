@@ -15,7 +15,8 @@ from ptyctl.core.shells import answering_program, only_sets_up, reads_lines, she
      "sudo su -", "su -c bash bob", "sudo -u bob bash", "sudo -- dash", "sudo A=1 zsh", "doas -s", "bash", "bash --norc",
      "exec bash", "exec dash", "FOO=1 exec zsh -f", "env -i; bash", "cd /tmp && sudo -i", "cd /tmp\nfish", "(busybox sh)",
      "if true; then sh; fi", "chroot /mnt", "exit", "exit 3", "logout", "bash -o vi", "true & su",
-     "env -i bash", "exec env -i bash --norc", "env -u HOME A=1 zsh", "exec -a name dash", "nice -n 5 sh"],
+     "env -i bash", "exec env -i bash --norc", "env -u HOME A=1 zsh", "exec -a name dash", "nice -n 5 sh",
+     "env 2>&1 bash", "2>x dash", "bash 2>/dev/null", "sudo 2>x -i", "exec 3>&1 sh", "x '>'; bash"],
 )  # fmt: skip
 def test_shell_change_new_or_left_shell_is_yes(command: str) -> None:
     assert shell_change(command) == "yes"
@@ -34,7 +35,7 @@ def test_shell_change_remote_command_is_maybe(command: str) -> None:
      "sudo -i id", "su -c id", "bash -c 'echo x'", "bash script.sh", "sh -ec 'cat'", "read -p '$ ' x", "grep su file",
      "man bash", "which sh", "(exit 3)", "ls || exit 1", "apt install bash", "echo 'it",
      "PROMPT_COMMAND=()", "sudo", "sudo -k", "exec 3>file", "x=su",
-     "command -v bash", "env -i ls", "env -u bash ls"],
+     "command -v bash", "env -i ls", "env -u bash ls", "ls > bash", "ls >& su", "ls <bash"],
 )  # fmt: skip
 def test_shell_change_other_command_is_no(command: str) -> None:
     assert shell_change(command) == "no"

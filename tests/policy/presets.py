@@ -26,6 +26,10 @@ class StubCommand:
     def text(self) -> str:
         return " ".join(map(str, self.words))
 
+    @property
+    def has_known_words(self) -> bool:
+        return None not in self.words
+
     def match(self, pattern: tuple[tuple[str, ...], ...]) -> Match:
         name, *others = pattern
         found = self.words[0] in name and all(any(word in self.words[1:] for word in other) for other in others)

@@ -48,6 +48,37 @@ def test_default_counts_if_no_rule_matches() -> None:
     assert judge("", policy(default="deny")).decision is Decision.ALLOW
 
 
+def test_regex_that_allows_must_match_the_whole_command() -> None:
+    rules = policy("a allow: regex = 'show (?:version|clock)'", default="deny")
+    assert decision("show version", rules) == "allow"
+    assert decision("show version x", rules) == decision("do show version", rules) == "deny"
+
+
+def test_regex_that_allows_must_match_each_line_of_program_input() -> None:
+    rules = policy("a allow: regex = '^(?:q|/[a-z]+)$'", "b ask: regex = '^!'", programs="deny")
+    for text, expected in {
+        "q": "allow",
+        "/x": "allow",
+        "/x\nq": "allow",
+        "q\nx y": "deny",
+        "x y\nq": "deny",
+        "q\rx y": "deny",
+        "q\r\nx y": "deny",
+        "q\n": "deny",
+        "!x": "ask",
+        "!x\nq": "ask",
+        "!x\ny z": "deny",
+    }.items():
+        assert decision(text, rules, "linux", None, where="program") == expected, text
+
+
+@given(st.text("qab \n\r'", max_size=12))
+def test_program_input_is_allowed_only_if_each_line_is(text: str) -> None:
+    rules = policy("a allow: regex = '^(?:q|a b)$'", programs="deny")
+    is_allowed = all(line in ("q", "a b") for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
+    assert (decision(text, rules, "linux", None, where="program") == "allow") is is_allowed
+
+
 def test_default_counts_where_only_warnings_match() -> None:
     rules = policy('w warn: command = ["show"]', 'a allow: command = ["show", "version"]', default="deny")
     assert (decision("show clock", rules), decision("show version", rules)) == ("deny", "warn")

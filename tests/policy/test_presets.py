@@ -96,6 +96,36 @@ def test_unknown_word_of_a_shell_matches_all_rules_of_a_policy_that_asks_for_unp
     assert policy.evaluator.verdict(DecisionRequest(text, "linux")).decision == "ask"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "touch M $'\\nenv'",
+        "touch M $'\\nenv\\n'",
+        "touch M '\nuptime\ndate'",
+        "ip addr show $'\\ndate' x",
+        "touch M\nenv",
+        "env 2>&1 touch M",
+        "sudo 2>/dev/null touch M",
+        "mkdir 2>/dev/null -p M",
+        "sort 2>&1 -o M x",
+        "env >&2 sh",
+        "sort <<X -o M\na\nX",
+        "env <<X touch M\na\nX",
+        "date >/dev/null -s now",
+        "date +%s$x",
+        "ip 2>&1 link set eth0 down",
+        "ls && env 2>/dev/null touch M",
+    ],
+)
+def test_readonly_denies_command_with_more_than_an_allowed_one(text: str) -> None:
+    assert preset("readonly").evaluator.verdict(DecisionRequest(text, "linux")).decision is Decision.DENY
+
+
+@pytest.mark.parametrize("text", ["ls 2>/dev/null -l", "env 2>&1", "sort 2>&1 -n", "cat <<X -n\na\nX", "date -u 2>/dev/null"])
+def test_readonly_allows_show_command_with_redirection_in_the_middle(text: str) -> None:
+    assert preset("readonly").evaluator.verdict(DecisionRequest(text, "linux")).decision is Decision.ALLOW
+
+
 def test_readonly_allows_no_show_command_in_an_unknown_mode() -> None:
     verdict = preset("readonly").evaluator.verdict(DecisionRequest("show version", "cisco_ios"))
     assert (verdict.decision, verdict.rules) == (Decision.DENY, ())

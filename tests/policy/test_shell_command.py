@@ -56,6 +56,49 @@ def test_removal_after_another_command_is_found(removal: str, harmless: str, sep
     assert removes(form) or form.unparsed
 
 
+#: Words of a command, and redirections, which may be anywhere among them. A here-document follows the line.
+PLAIN_WORDS = st.sampled_from(["a", "-rf", "/", "--x=y", "'b c'", '"d e"', "$'f'", "g\\ h", "1", "./i"])
+REDIRECTIONS = st.sampled_from(
+    [
+        "2>/dev/null",
+        ">x",
+        ">> 'y z'",
+        "2>&1",
+        ">&2",
+        "&>x",
+        "<x",
+        "<<<x",
+        ">|x",
+        "<&-",
+        "2>&-",
+        "{fd}>x",
+        "<<E",
+        "<<-'E'",
+        '< "x y"',
+    ]
+)
+
+
+@given(
+    st.lists(st.tuples(st.lists(REDIRECTIONS, max_size=2), PLAIN_WORDS), min_size=1, max_size=5),
+    st.lists(REDIRECTIONS, max_size=2),
+    st.sampled_from(
+        ["{}", "ls && {}", "{} && ls", "ls | {}", "{} | cat", "! {}", "( {} )", "if {}; then ls; fi", "ls; {}; ls", "{} &"]
+    ),
+)
+def test_redirection_at_any_place_does_not_hide_words(
+    places: list[tuple[list[str], str]], last: list[str], surroundings: str
+) -> None:
+    redirections = [each for before, _ in places for each in before] + last
+    written = " ".join(["run", *(part for before, word in places for part in (*before, word)), *last])
+    text = surroundings.format(written) + "\na\nE" * sum("E" in each for each in redirections) + "\n"
+    form = canonical_shell(text)
+    expected = next(
+        c for c in canonical_shell(" ".join(["run", *(word for _, word in places)])).commands if c.words[0] == "run"
+    )
+    assert expected.words in [command.words for command in form.commands]
+
+
 @given(st.sampled_from(CORPUS["removes"]))
 def test_removal_inside_a_shell_of_a_shell_is_found(removal: str) -> None:
     quoted = removal.replace("'", "'\\''")
