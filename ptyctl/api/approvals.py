@@ -82,6 +82,8 @@ class ApprovalEntry(Reply):
     Attributes:
         text: the requested text; `approved_text`: the approver's version of it, if `edited`.
         canonical: the form of the text that the policy judged; `rules`: those that hold it back.
+        marks: the parts of `text` that the rules are about, each as begin and end in characters; for a long text only after
+            a `get`.
         screen: the rows at the time of the request; only `get` returns them.
         used: whether the approved text was typed: an approval is valid once.
         comment: of the person who answered, or why the request ended.
@@ -104,6 +106,7 @@ class ApprovalEntry(Reply):
     canonical: str
     rules: list[str]
     reason: str
+    marks: list[Annotated[list[int], Field(min_length=2, max_length=2)]] | None = None
     screen: list[str] | None = None
     edited: bool | None = None
     approved_text: str | None = None

@@ -16,6 +16,7 @@ def describe(entry: ApprovalEntry, now: float) -> list[str]:
         "mode": entry.mode,
         "because": entry.reason,
         "rules": ", ".join(entry.rules),
+        "matched": "; ".join(marked_parts(entry)),
         "state": state(entry, now),
         "comment": entry.comment,
         "read as": entry.canonical if entry.canonical != entry.text else None,
@@ -29,6 +30,12 @@ def describe(entry: ApprovalEntry, now: float) -> list[str]:
         rows = strip_empty_rows([row.rstrip() for row in entry.screen])
         lines += ["screen:", *(f"  {escape_controls(row)}" for row in rows)]
     return lines
+
+
+def marked_parts(entry: ApprovalEntry) -> list[str]:
+    """Return the parts of the text that the rules are about."""
+    parts = (entry.text[begin:end] for begin, end in entry.marks or ())
+    return [" ⏎ ".join(text_lines(part)) for part in dict.fromkeys(parts)]
 
 
 def text_lines(text: str) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from ptyctl.api.approvals import ApprovalEntry, ApprovalScope, ApprovalsReply, ApprovalsRequest
+from ptyctl.api.errors import PtyctlError
 from ptyctl.api.model import MAX_REPLY_BYTES
 from ptyctl.cancellation import cancel_and_wait
 from ptyctl.core.lease import Owner
@@ -27,6 +28,7 @@ from ptyctl.session.approvals import MAX_ENDED, Approval, ApprovalChanged, Appro
 from ptyctl.session.clients import current_principal
 from ptyctl.session.transcript.append_file import AppendFile, json_line
 from ptyctl.session.transcript.jsonl import cut_torn_line, read_rows
+from ptyctl.session.verdict_thread import LONG_TEXT, judge_in_thread
 
 _LOG = logging.getLogger(__name__)
 
@@ -125,6 +127,9 @@ class ApprovalCalls:
                 self._approvals.decline(approval_id, by, via=via, comment=comment)
             case "revoke":
                 self._approvals.revoke(approval_id, by, via=via, comment=comment)
+        if request.action == "get" and len(approval.held.text) > LONG_TEXT:
+            with suppress(PtyctlError):  # the text alone is shown then
+                await judge_in_thread(lambda: approval.spans)
         entry = self._entry(approval, screen=request.action == "get")
         return ApprovalsReply(approval=entry, answerable=self._approvals.answerable)
 
@@ -186,6 +191,7 @@ class ApprovalCalls:
     def _entry(self, approval: Approval, *, screen: bool = False) -> ApprovalEntry:
         approval.expire_if_due()
         held = approval.held
+        spans = approval.spans if "spans" in vars(approval) or len(held.text) <= LONG_TEXT else []
         until = {f"{grant.kind}_until": grant.expires_at for grant in self._approvals.grants_of(approval.approval_id)}
         return ApprovalEntry(
             approval_id=approval.approval_id,
@@ -204,6 +210,7 @@ class ApprovalCalls:
             canonical=_encodable(held.canonical),
             rules=list(held.rules),
             reason=held.reason,
+            marks=[list(span) for span in spans] if spans and held.text == _encodable(held.text) else None,
             screen=list(map(_encodable, held.screen)) if screen else None,
             edited=approval.edited or None,
             approved_text=_encodable(approval.text) if approval.edited else None,
@@ -382,6 +389,7 @@ def _restore(approvals: Approvals, entry: ApprovalEntry) -> None:
         binding="",
         screen=tuple(entry.screen or ()),
         block_id=entry.block_id,
+        find_spans=lambda: [(begin, end) for begin, end in entry.marks or ()],
     )
     state: ApprovalState = "redeemed" if entry.used else entry.state
     approval = approvals.add_stored(entry.approval_id, held)

@@ -69,6 +69,7 @@ class HeldText:
         keys: whether the text is typed without Enter, for a program that reads keys.
         policy: the identity of the policy that asked.
         bond: the connection and the lock of the requester.
+        find_spans: returns the parts of the text that the rules are about, each as begin and end (characters).
         check: raises PtyctlError for a text that must not be typed in its place.
         trace_id: that of the call.
     """
@@ -88,6 +89,7 @@ class HeldText:
     keys: bool = False
     policy: object = field(default=None, compare=False)
     bond: Bond = field(default_factory=Bond, compare=False)
+    find_spans: Callable[[], list[tuple[int, int]]] = field(default=list, compare=False)
     check: Callable[[str], Awaitable[None]] = field(default=_any_text, compare=False)
     trace_id: str | None = field(default_factory=current_trace_id, compare=False)
 
@@ -200,6 +202,14 @@ class Approval:
     def answerable(self) -> bool:
         """Whether an answer can be expected soon."""
         return self._is_answerable()
+
+    @cached_property
+    def spans(self) -> list[tuple[int, int]]:
+        """The parts of the requested text that the rules are about; none if the policy cannot judge it now."""
+        try:
+            return self.held.find_spans()
+        except PtyctlError:
+            return []
 
     def subscribe(self, callback: Callable[[], None]) -> Unsubscribe:
         """Call `callback` at each change of the state, except when the approval is used."""

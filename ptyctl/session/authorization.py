@@ -101,6 +101,7 @@ class Authorization:
             self._places,
             self._synchronisation,
             self._reader,
+            judgement=self._judgement,
             check_edited=self._check_edited,
             bond=bond,
             post_notice=post_notice,

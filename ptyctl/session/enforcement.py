@@ -16,7 +16,7 @@ from ptyctl.session.io.terminal_state import FarEnd, TerminalState
 from .approvals import Approval, Approvals, Bond, HeldText
 from .foreground_reader import ForegroundReader
 from .input_places import InputPlaces
-from .judgement import Place, PolicyDecisionPoint, Subject
+from .judgement import Judgement, Place, PolicyDecisionPoint, Subject
 from .line_synchronisation import LineSynchronisation
 
 #: Rows of the output in an approval request, and the number of bytes that they are rendered from.
@@ -44,6 +44,7 @@ class Enforcement:
         synchronisation: LineSynchronisation,
         reader: ForegroundReader,
         *,
+        judgement: Callable[[Sequence[Place], Writer], Judgement],
         check_edited: Callable[[str, Sequence[Place], Writer], Awaitable[None]],
         bond: Callable[[], Bond],
         post_notice: Callable[[str], None],
@@ -53,6 +54,7 @@ class Enforcement:
 
         Args:
             line: the model of the typed keys.
+            judgement: returns what texts for some places are judged by now.
             check_edited: raises PtyctlError if the text that an approver wants to be typed instead must not be typed.
             bond, post_notice, on_refused: see `Authorization`.
         """
@@ -62,6 +64,7 @@ class Enforcement:
         self._far_end = far_end
         self._line = line
         self._places, self._synchronisation, self._reader = places, synchronisation, reader
+        self._judgement = judgement
         self._check_edited = check_edited
         self._bond = bond
         self._post_notice = post_notice
@@ -104,6 +107,7 @@ class Enforcement:
             raise self.report_refusal(self._unreadable(verdict), text, writer, block_id, is_secret=is_secret)
         if is_secret:
             raise self.report_refusal(_secret_needs_approval(verdict), text, writer, block_id, is_secret=True)
+        judgement, rules = self._judgement(places, writer), verdict.rules
         held = HeldText(
             session_id=self._subject.session_id,
             device=self._subject.device,
@@ -120,6 +124,7 @@ class Enforcement:
             keys=keys,
             policy=None if self._policy is None else self._policy.identity,
             bond=self._bond(),
+            find_spans=lambda: judgement.spans(text, rules, places),
             check=lambda edited: self._check_edited(edited, places, writer),
         )
         if self._approvals.covers(held):

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from ptyctl.core.principal import Kind
-from ptyctl.policy.rules import SEVERITY, SHELL_PLATFORM, DecisionRequest, Verdict, Where
+from ptyctl.policy.rules import SEVERITY, SHELL_PLATFORM, Decision, DecisionRequest, Verdict, Where
 from ptyctl.policy.shell_runners import shell_escapes
 
 from .verdict_thread import VERDICT_S, verdict_takes_too_long
 
 #: A longer text for a device is judged line by line only, in characters.
 _MAX_JOINED = 16_384
+#: Most parts of a text that are judged to find those that a rule is about.
+_MAX_PARTS = 400
+_LINE, _WORD = re.compile(r"[^\r\n]+"), re.compile(r"\S+")
+
+#: A part of a text: its begin and its end, in characters.
+Span = tuple[int, int]
 
 
 class PolicyDecisionPoint(Protocol):
@@ -144,6 +151,26 @@ class Judgement:
             return self.verdict(line, places)
         return self.policy.verdict_by_rules(self._request(line, places[0]))
 
+    def spans(self, text: str, rules: Sequence[str], places: Sequence[Place]) -> list[Span]:
+        """Return the shortest parts of a text about which one of the rules asks: the words that an approver must see.
+
+        Words that are not known count only if no other ones match.
+        """
+        anywhere, named = [place._replace(mode=None) for place in places], set(rules)
+
+        def is_asked(part: str, *, known_only: bool = False) -> bool:
+            requests = (self._request(part, place) for place in anywhere)
+            verdicts = (self.policy.verdict_by_rules(request, known_only=known_only) for request in requests)
+            return any(
+                SEVERITY[verdict.decision] >= SEVERITY[Decision.ASK] and not named.isdisjoint(verdict.rules)
+                for verdict in verdicts
+            )
+
+        if not named:
+            return []
+        spans = shortest_spans(text, is_asked)
+        return [(begin, end) for begin, end in spans if is_asked(text[begin:end], known_only=True)] or spans
+
     def programs(self, place: Place) -> Verdict:
         """Return the verdict on input to a program that no rule names."""
         return self.policy.verdict(self._request("", place))
@@ -170,3 +197,46 @@ class Judgement:
             task=self.task_id,
             where=place.where,
         )
+
+
+def shortest_spans(text: str, matches: Callable[[str], bool]) -> list[Span]:
+    """Return the shortest parts of a text that match, ascending and separate: words of a line, lines, or the whole text.
+
+    Parts that are not judged, because there are too many, belong to a longer one that matches.
+    """
+    found: list[Span] = []
+    calls = 0
+
+    def is_match(begin: int, end: int) -> bool:
+        nonlocal calls
+        calls += 1
+        return calls <= _MAX_PARTS and matches(text[begin:end])
+
+    def search(lines: Sequence[Span]) -> bool:
+        if not lines or not is_match(begin := lines[0][0], end := lines[-1][1]):
+            return False
+        if len(lines) == 1:
+            search_words([(begin + word.start(), begin + word.end()) for word in _WORD.finditer(text[begin:end])])
+        else:
+            middle = len(lines) // 2
+            in_halves = [search(lines[:middle]), search(lines[middle:])]
+            if not any(in_halves):
+                found.append((begin, end))
+        return True
+
+    def search_words(words: Sequence[Span]) -> None:
+        at = 0
+        while at < len(words) and is_match(words[at][0], words[-1][1]):
+            low, last = at, len(words) - 1
+            while low < last:  # the words up to `last` match
+                middle = (low + last) // 2
+                low, last = (low, middle) if is_match(words[at][0], words[middle][1]) else (middle + 1, last)
+            first, high = at, last
+            while first < high:  # the words from `first` on match
+                middle = (first + high + 1) // 2
+                first, high = (middle, high) if is_match(words[middle][0], words[last][1]) else (first, middle - 1)
+            found.append((words[first][0], words[last][1]))
+            at = last + 1
+
+    search([line.span() for line in _LINE.finditer(text)])
+    return found

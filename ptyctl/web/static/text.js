@@ -2,8 +2,8 @@
 
 import { html } from "./lit.js";
 
-/** Control, bidirectional and invisible characters, except for the line break. */
-const HIDDEN = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+/** Control, bidirectional and invisible characters, and surrogates, except for the line break. */
+const HIDDEN = /(?!\n)[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\uffa0]/gu;
 
 /**
  * The text with hidden characters as escapes such as `\x1b`.
@@ -11,9 +11,38 @@ const HIDDEN = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b
  */
 export const visible = (text) =>
   text.replace(HIDDEN, (letter) => {
-    const code = letter.charCodeAt(0).toString(16);
+    const code = (letter.codePointAt(0) ?? 0).toString(16);
+    if (code.length > 4) return `\\U${code.padStart(8, "0")}`;
     return code.length > 2 ? `\\u${code.padStart(4, "0")}` : `\\x${code.padStart(2, "0")}`;
   });
+
+/**
+ * A name that others chose, for a sentence: its hidden characters are escapes, and its direction does not reorder the sentence.
+ * @param {unknown} text
+ */
+export const name = (text) => html`<bdi>${visible(String(text ?? ""))}</bdi>`;
+
+/** The same for a place that has only text, such as a toast. @param {unknown} text */
+export const isolated = (text) => {
+  const shown = visible(String(text ?? ""));
+  return /^[\x00-\x7f]*$/.test(shown) ? shown : `\u2068${shown}\u2069`;
+};
+
+/**
+ * The text with some spans marked.
+ * @param {string} text
+ * @param {[begin: number, end: number][]} spans ascending and separate, in characters (code points)
+ */
+export function withMarks(text, spans) {
+  const letters = [...text];
+  const pieces = [];
+  let at = 0;
+  for (const [begin, end] of spans) {
+    pieces.push(visible(letters.slice(at, begin).join("")), html`<mark>${visible(letters.slice(begin, end).join(""))}</mark>`);
+    at = end;
+  }
+  return [...pieces, visible(letters.slice(at).join(""))];
+}
 
 /**
  * The text with the matches marked. The daemon matches with RE2; a pattern that JavaScript reads differently marks nothing.

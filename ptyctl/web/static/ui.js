@@ -1,13 +1,16 @@
 // Small pieces that several views use: times, badges, buttons, dialogs, errors.
 
 import { ApiError, serverTime } from "./api.js";
-import { copyText } from "./features.js";
+import { copyText, store } from "./features.js";
 import { html, nothing, render } from "./lit.js";
 
 /** @typedef {import("./lit.js").TemplateResult} Template */
 
 export const NO_COPY = "The browser does not allow copying here.";
 const TOAST_MS = 6_000;
+const LETTER_KEYS = "ptyctl.letter-keys";
+/** The setting of this page, for a browser that keeps nothing. @type {string | null} */
+let letterKeys = null;
 /** @type {[number, string][]} */
 const UNITS = [
   [86_400_000, "d"],
@@ -15,6 +18,22 @@ const UNITS = [
   [60_000, "min"],
   [1_000, "s"],
 ];
+
+/** Whether single letters are keys of the page: a person who dictates, or presses keys by mistake, can turn them off. */
+export const hasLetterKeys = () => (letterKeys ?? store.browser.get(LETTER_KEYS)) !== "off";
+
+/**
+ * The checkbox that turns single-letter keys off.
+ * @param {() => void} changed
+ */
+export function letterKeysBox(changed) {
+  const set = (/** @type {any} */ event) => {
+    letterKeys = event.target.checked ? "on" : "off";
+    store.browser.set(LETTER_KEYS, letterKeys);
+    changed();
+  };
+  return html`<label class="check"><input type="checkbox" .checked=${hasLetterKeys()} @change=${set}>Single-letter keys</label>`;
+}
 
 /** @param {string} text */
 export const fromBase64 = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));

@@ -1,19 +1,24 @@
 // The inbox: each request with the live screen of its session, and the text marked where it would be typed.
 
 import { ApiError, call, principal, serverTime } from "../api.js";
-import { askToNotify, canAskToNotify, notifyPerson } from "../features.js";
-import { html, nothing, render, repeat } from "../lit.js";
+import { askToNotify, canAskToNotify, notifyPerson, observeVisibility } from "../features.js";
+import { html, keyed, nothing, ref, render, repeat } from "../lit.js";
 import { query, replaceAddress } from "../router.js";
 import { screenView } from "../screen_view.js";
 import { sessionName } from "../session_entry.js";
 import { stream } from "../stream.js";
-import { visible } from "../text.js";
-import { confirmDialog, emptyState, errorBox, link, sessionPath, statusBadge, timeAgo, timeLeft, toast, toastError } from "../ui.js";
+import { isolated, name, visible, withMarks } from "../text.js";
+import { confirmDialog, emptyState, errorBox, hasLetterKeys, letterKeysBox, link, sessionPath, statusBadge, timeAgo, timeLeft, toast, toastError } from "../ui.js";
 
 /** @typedef {Record<string, any>} Approval an entry, see docs/contracts.md */
 
 const SAME_S = 600;
 const KEYS_S = 60;
+/** How long a request must have been visible before it is answered: a key or click that was meant for something else comes sooner. */
+const READ_MS = 1_000;
+
+/** Whether the state cannot change again: the text was typed, or will not be. @param {Approval | undefined} entry */
+const isOver = (entry) => entry !== undefined && entry.state !== "pending" && (entry.state !== "approved" || entry.used);
 
 /** @param {HTMLElement} root */
 export function mount(root) {
@@ -39,17 +44,34 @@ export function mount(root) {
   /** @type {Record<string, any>[]} */
   let rules = [];
   let policyProblem = "";
+  /** Since when the selected request is visible, or null. @type {number | null} */
+  let visibleSince = null;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let readTimer;
+  /** Whether the end of its text was visible. */
+  let endSeen = false;
+  /** Spans of its text that match the rules. @type {[number, number][]} */
+  let marks = [];
+  /** Requests that this page approved, and whose text was not typed yet. @type {Set<string>} */
+  const approved = new Set();
+  const textEnds = observeVisibility((isVisible, element) => {
+    if (!isVisible || /** @type {HTMLElement} */ (element).dataset.id !== selected) return;
+    endSeen = true;
+    update();
+  }, { threshold: 1 });
 
   const subscription = stream.subscribe("approvals", {
     onMessage(message) {
       const entries = (message.approvals ?? []).filter((/** @type {Approval} */ entry) => !session || entry.session_id === session);
+      const isFirst = !loaded;
       if (loaded) for (const entry of entries) if (entry.state === "pending" && !all.has(entry.approval_id)) notify(entry);
       if (message.full) for (const entry of pending()) if (entry.approval_id !== selected) all.delete(entry.approval_id);
       for (const entry of entries) all.set(entry.approval_id, entry);
       loaded = true;
       error = null;
-      // A selected request stays selected when it ends, so that no key answers another one.
-      if (!selected) select(pending()[0]?.approval_id ?? "");
+      for (const entry of entries) reportEnd(entry);
+      // Nothing that arrives later is selected by itself, and a selected request stays selected when it ends: no key answers another one.
+      if (!selected && isFirst) select(pending()[0]?.approval_id ?? "");
       else if (message.full && all.has(selected) && !entries.includes(all.get(selected))) void fetchSelected(selected);
       update();
     },
@@ -60,6 +82,7 @@ export function mount(root) {
   });
   const timer = setInterval(update, 1_000);
   document.addEventListener("keydown", onKey);
+  document.addEventListener("visibilitychange", startReading);
   if (selected) void fetchSelected(selected);
   void checkPolicy();
   update();
@@ -98,9 +121,44 @@ export function mount(root) {
     return [...all.values()].filter(({ state }) => state !== "pending").sort((a, b) => b.created_at - a.created_at);
   }
 
+  /** Begins the time for which the selected request must be visible. */
+  function startReading() {
+    clearTimeout(readTimer);
+    visibleSince = all.has(selected) && !document.hidden ? performance.now() : null;
+    if (visibleSince !== null) readTimer = setTimeout(update, READ_MS);
+  }
+
+  /** How long the selected request must still be visible before it can be answered (ms). */
+  const readingLeft = () => (visibleSince === null ? READ_MS : Math.max(0, visibleSince + READ_MS - performance.now()));
+
+  /** Why the selected request cannot be approved yet; "" if it can. */
+  function unread() {
+    if (readingLeft()) return "The request was visible for less than a second.";
+    return endSeen ? "" : "Scroll to the end of the text to approve it.";
+  }
+
+  /** Reports what became of an approval of this page. @param {Approval} entry */
+  function reportEnd(entry) {
+    if (isOver(entry) && approved.delete(entry.approval_id)) report(entry);
+  }
+
+  /** Reports the state of a request that was answered. @param {Approval} entry */
+  function report(entry) {
+    const { state, used, comment } = entry;
+    if (state === "approved" && used) toast("Approved, and typed.", "good");
+    else if (state === "approved") toast("Approved. The text is not typed yet: that is the next step of the requester.", "good");
+    else toast(`The request is ${state}, and nothing was typed${comment ? `: ${isolated(comment)}` : "."}`, state === "declined" ? "good" : "bad");
+  }
+
   /** @param {string} id */
   function select(id) {
+    if (id !== selected) {
+      endSeen = false;
+      marks = [];
+      visibleSince = null;
+    }
     selected = id;
+    if (visibleSince === null) startReading();
     edited = null;
     comment = "";
     same = keys = false;
@@ -124,6 +182,7 @@ export function mount(root) {
         showMark();
       },
     });
+    void readMarks(entry);
     const { text, session_id, principal: requester } = entry;
     call("policy", { action: "check", text, session_id, principal: requester }).then(
       ({ rule_details: details }) => {
@@ -134,6 +193,13 @@ export function mount(root) {
     );
   }
 
+  /** Reads which words of the text match the rules. @param {Approval} entry */
+  async function readMarks({ approval_id: id }) {
+    const reply = await call("approvals", { action: "get", approval_id: id }).catch(() => null); // the text alone is shown then
+    if (selected === id) marks = reply?.approval.marks ?? [];
+    update();
+  }
+
   function update() {
     if (closed) return;
     const list = pending();
@@ -142,10 +208,10 @@ export function mount(root) {
     return render(
       html`<div class="toolbar">
           <h1>Approvals <small>${list.length} waiting</small></h1>
-          ${session ? link("/approvals", "of all sessions", "button small") : nothing}<span class="grow"></span>${notifyButton()}
+          ${session ? link("/approvals", "of all sessions", "button small") : nothing}<span class="grow"></span>${letterKeysBox(update)}${notifyButton()}
         </div>
         ${policyProblem ? errorBox({ message: `The policy could not be loaded: ${policyProblem}`, hint: "correct the file; it is loaded again then" }) : nothing}
-        ${all.size ? html`<div class="inbox">${listView(list)}${entry ? detail(entry) : nothing}</div>` : nothingWaits()}`,
+        ${all.size ? html`<div class="inbox">${listView(list)}${entry ? keyed(selected, detail(entry)) : html`<p class="hint">Select a request to read it.</p>`}</div>` : nothingWaits()}`,
       root,
     );
   }
@@ -169,7 +235,7 @@ export function mount(root) {
   function item(entry) {
     const left = entry.state === "pending" ? html`<small>${timeLeft(entry.expires_at)}</small>` : statusBadge(entry.state);
     return html`<button type="button" aria-current=${entry.approval_id === selected ? "true" : "false"} @click=${() => select(entry.approval_id)}>
-      <code>${visible(entry.text)}</code><span><b>${sessionName(entry)}</b> ${entry.principal}</span>${left}
+      <code>${visible(entry.text)}</code><span><b>${name(sessionName(entry))}</b> ${name(entry.principal)}</span>${left}
     </button>`;
   }
 
@@ -179,14 +245,15 @@ export function mount(root) {
       <header>
         ${statusBadge(entry.state)}
         <p>
-          <b>${entry.principal}</b>${entry.task_id ? `, task ${entry.task_id},` : ""} asks on
-          ${link(sessionPath(entry.session_id), sessionName(entry))}${entry.mode ? html`, mode <code>${entry.mode}</code>` : nothing}
+          <b>${name(entry.principal)}</b>${entry.task_id ? html`, task ${name(entry.task_id)},` : ""} asks on
+          ${link(sessionPath(entry.session_id), name(sessionName(entry)))}${entry.mode ? html`, mode <code>${name(entry.mode)}</code>` : nothing}
           ${timeAgo(entry.created_at)}
         </p>
       </header>
-      <pre class="asked" aria-label="Requested text">${visible(entry.text)}</pre>
+      <pre class="asked" tabindex="0" aria-label="Requested text">${withMarks(entry.text, marks)}<span class="text-end" data-id=${entry.approval_id}
+        ${ref((element) => element && textEnds.observe(element))}></span></pre>
       ${entry.approved_text ? html`<p>Approved instead:</p><pre class="asked">${visible(entry.approved_text)}</pre>` : nothing}
-      <p>Why: ${entry.reason}</p>
+      <p>Why: ${name(entry.reason)}</p>
       <ul class="rules" aria-label="Rules that match">${entry.rules.map(ruleView)}</ul>
       ${entry.state === "pending" ? html`${liveScreen(entry)}${answerForm(entry)}` : outcome(entry)}
     </article>`;
@@ -196,7 +263,7 @@ export function mount(root) {
   function ruleView(id) {
     const rule = rules.find((found) => found.id === id);
     const place = rule ? `${rule.decision}: ${rule.reason ?? ""} (${rule.source}${rule.line ? `:${rule.line}` : ""})` : "";
-    return html`<li><code>${id}</code> <small>${place}</small></li>`;
+    return html`<li><code>${name(id)}</code> <small>${name(place)}</small></li>`;
   }
 
   /** @param {Approval} entry */
@@ -227,12 +294,12 @@ export function mount(root) {
           @change=${(/** @type {any} */ event) => (keys = event.target.checked)}>Also keys for its program, for 60 s</label>
       </div>
       <div class="actions">
-        <span class="hint grow">expires in ${timeLeft(entry.expires_at)}</span>
-        <button type="button" ?disabled=${answering.has(entry.approval_id)} @click=${() => void decline(entry)}>Decline <kbd>d</kbd></button>
+        <span class="hint grow" role="status">${unread()} Expires in ${timeLeft(entry.expires_at)}.</span>
+        <button type="button" ?disabled=${answering.has(entry.approval_id)} @click=${() => void decline(entry)}>Decline ${letterKey("d")}</button>
         ${edited === null
-          ? html`<button type="button" @click=${() => edit(entry)}>Edit <kbd>e</kbd></button>`
+          ? html`<button type="button" ?disabled=${!!unread()} @click=${() => edit(entry)}>Edit ${letterKey("e")}</button>`
           : html`<button type="button" @click=${() => ((edited = null), update())}>Cancel the edit</button>`}
-        <button type="button" class="primary" ?disabled=${answering.has(entry.approval_id)} @click=${() => approve(entry)}>Approve${edited === null ? html` <kbd>a</kbd>` : " the changed text"}</button>
+        <button type="button" class="primary" ?disabled=${answering.has(entry.approval_id) || !!unread()} @click=${() => approve(entry)}>Approve${edited === null ? html` ${letterKey("a")}` : " the changed text"}</button>
       </div>
     </form>`;
   }
@@ -242,20 +309,24 @@ export function mount(root) {
     const { same_until: sameUntil, keys_until: keysUntil } = entry.scope ?? {};
     const scope = Math.max(sameUntil ?? 0, keysUntil ?? 0) > serverTime() || (entry.state === "approved" && !entry.used);
     return html`<dl class="facts">
-        ${entry.decided_by ? html`<dt>By</dt><dd>${entry.decided_by}, ${timeAgo(entry.decided_at)}</dd>` : nothing}
-        ${entry.comment ? html`<dt>Comment</dt><dd>${visible(entry.comment)}</dd>` : nothing}
+        ${entry.decided_by ? html`<dt>By</dt><dd>${name(entry.decided_by)}, ${timeAgo(entry.decided_at)}</dd>` : nothing}
+        ${entry.comment ? html`<dt>${entry.state === "stale" || entry.state === "expired" || entry.state === "withdrawn" ? "Because" : "Comment"}</dt><dd>${name(entry.comment)}</dd>` : nothing}
         ${entry.state === "approved" ? html`<dt>Typed</dt><dd>${entry.used ? "yes" : "not yet"}</dd>` : html`<dt>Typed</dt><dd>no</dd>`}
         ${sameUntil ? html`<dt>Same command</dt><dd>until ${new Date(sameUntil).toLocaleTimeString()}</dd>` : nothing}
         ${keysUntil ? html`<dt>Keys</dt><dd>until ${new Date(keysUntil).toLocaleTimeString()}</dd>` : nothing}
       </dl>
       <div class="actions">
         ${entry.block_id ? link(sessionPath(entry.session_id, `/b/${entry.block_id}`), "Open the block", "button") : nothing}
-        ${scope ? html`<button type="button" ?disabled=${answering.has(entry.approval_id)} @click=${() => void answer(entry, { action: "revoke" }, "Revoked.")}>Revoke</button>` : nothing}
+        ${scope ? html`<button type="button" ?disabled=${answering.has(entry.approval_id)} @click=${() => void answer(entry, { action: "revoke" })}>Revoke</button>` : nothing}
       </div>`;
   }
 
+  /** @param {string} key */
+  const letterKey = (key) => (hasLetterKeys() ? html`<kbd>${key}</kbd>` : nothing);
+
   /** @param {Approval} entry */
   function edit(entry) {
+    if (unread()) return toast(unread(), "warn");
     edited = entry.text;
     same = false;
     update();
@@ -264,9 +335,10 @@ export function mount(root) {
 
   /** @param {Approval} entry */
   function approve(entry) {
+    if (unread()) return toast(unread(), "warn");
     const changed = edited !== null && edited !== entry.text && { text: edited };
     const fields = { action: "approve", ...changed, ...(same && { for_s: SAME_S }), ...(keys && { keys_s: KEYS_S }) };
-    void answer(entry, fields, "Approved: the text is typed once.");
+    void answer(entry, fields);
   }
 
   /** @param {Approval} entry */
@@ -274,15 +346,15 @@ export function mount(root) {
     const given = await confirmDialog({ title: "Decline the request?", input: "Comment for the requester", value: comment, action: "Decline", danger: true });
     if (given === null) return;
     comment = String(given);
-    await answer(entry, { action: "decline" }, "Declined: nothing is typed.");
+    await new Promise((resolve) => setTimeout(resolve, readingLeft()));
+    await answer(entry, { action: "decline" });
   }
 
   /**
    * @param {Approval} entry
    * @param {Record<string, any>} fields
-   * @param {string} done
    */
-  async function answer(entry, fields, done) {
+  async function answer(entry, fields) {
     const id = entry.approval_id;
     if (answering.has(id)) return;
     const known = all.get(id);
@@ -293,7 +365,12 @@ export function mount(root) {
       const reply = await call("approvals", { approval_id: id, via: "web", ...(said && { comment: said }), ...fields });
       if (all.get(id) === known) all.set(id, reply.approval);
       else void fetchSelected(id); // the stream has sent a state meanwhile, which may be newer or older
-      toast(done, "good");
+      if (fields.action === "revoke") toast("Revoked.", "good");
+      else {
+        const latest = isOver(all.get(id)) ? all.get(id) : reply.approval;
+        report(latest);
+        if (!isOver(latest)) approved.add(id);
+      }
       // The person may have begun to answer another request, whose comment and text stay.
       if (!closed && selected === id) select(id);
     } catch (failure) {
@@ -311,7 +388,7 @@ export function mount(root) {
       edited = null;
       update();
     }
-    if (field || event.repeat || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (field || !hasLetterKeys() || event.repeat || event.ctrlKey || event.metaKey || event.altKey) return;
     const entry = all.get(selected);
     const answerable = entry?.state === "pending" && root.querySelector("form");
     if (event.key === "j" || event.key === "k") move(event.key === "j" ? 1 : -1);
@@ -326,7 +403,7 @@ export function mount(root) {
   function move(step) {
     const ids = [...pending(), ...ended()].map((entry) => entry.approval_id);
     const id = ids[Math.max(0, Math.min(ids.length - 1, ids.indexOf(selected) + step))];
-    if (id) select(id);
+    if (id && id !== selected) select(id);
     root.querySelector('.requests [aria-current="true"]')?.scrollIntoView({ block: "nearest" });
   }
 
@@ -339,6 +416,9 @@ export function mount(root) {
   return () => {
     closed = true;
     document.removeEventListener("keydown", onKey);
+    document.removeEventListener("visibilitychange", startReading);
+    clearTimeout(readTimer);
+    textEnds.disconnect();
     clearInterval(timer);
     subscription.close();
     screenSubscription?.close();
@@ -354,7 +434,7 @@ const nothingWaits = () =>
 
 /** @param {Approval} entry */
 function notify(entry) {
-  const body = `${entry.principal} on ${sessionName(entry)}: ${visible(entry.text)}`;
+  const body = `${isolated(entry.principal)} on ${isolated(sessionName(entry))}: ${visible(entry.text)}`;
   notifyPerson("ptyctl: approval needed", { body, tag: entry.approval_id });
 }
 

@@ -9,7 +9,7 @@ import { replaceAddress } from "../router.js";
 import { followSession } from "../session_entry.js";
 import { createTerminal } from "../terminal.js";
 import { visible } from "../text.js";
-import { bytes, errorBox, fromBase64, goneState, link, sessionPath } from "../ui.js";
+import { bytes, errorBox, fromBase64, goneState, hasLetterKeys, link, sessionPath } from "../ui.js";
 
 /** @typedef {Record<string, any>} Message */
 
@@ -168,6 +168,7 @@ export function mount(root, params) {
   function handleKey(event) {
     if (event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement || event.ctrlKey || event.altKey) return;
     if (event.target instanceof HTMLButtonElement && event.key === " ") return;
+    if (event.key !== " " && !hasLetterKeys()) return;
     if (event.key === " " || event.key === "k") toggle();
     else if (event.key === "]" || event.key === "n") void stepBlock(1);
     else if (event.key === "[" || event.key === "p") void stepBlock(-1);

@@ -9,7 +9,7 @@ import { screenView } from "../screen_view.js";
 import { needBadges, needs, origin, sessionName, urgency } from "../session_entry.js";
 import { stream } from "../stream.js";
 import { visible } from "../text.js";
-import { blockBadge, emptyState, errorBox, link, sessionPath, statusBadge, timeAgo, timeLeft, toastError } from "../ui.js";
+import { blockBadge, emptyState, errorBox, hasLetterKeys, link, sessionPath, statusBadge, timeAgo, timeLeft, toastError } from "../ui.js";
 
 /** @typedef {import("../session_entry.js").Session} Session */
 
@@ -102,7 +102,7 @@ export function mount(root) {
 
   /** @param {KeyboardEvent} event */
   function onKey(event) {
-    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || isField(event.target)) return;
+    if (event.key !== "/" || !hasLetterKeys() || event.ctrlKey || event.metaKey || event.altKey || isField(event.target)) return;
     event.preventDefault();
     root.querySelector("input")?.focus();
   }
