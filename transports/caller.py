@@ -59,7 +59,10 @@ def absolute_path(path: str) -> str:
 
 
 def expand_user(path: str) -> Path:
-    """Expand a leading ~ or ~user; return the path unchanged if there is no such user."""
+    """Expand a leading ~, the caller's home directory, or ~user; return the path unchanged if there is no such user."""
+    home = environment().get("HOME")
+    if home and (path == "~" or path.startswith("~/")):
+        return Path(home, path[2:])
     try:
         return Path(path).expanduser()
     except RuntimeError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 #: The signature algorithms for each key type (named as in known_hosts), most preferred first.
 HOST_KEY_SIGNATURES: dict[str, tuple[str, ...]] = {
@@ -20,7 +20,12 @@ LEGACY_HOST_KEY_SIGNATURES: dict[str, tuple[str, ...]] = {
 _CERTIFICATE = "-cert-v01@openssh.com"
 
 #: The OpenSSH setting that each argument of asyncssh would override.
-SETTINGS = {"kex_algs": "KexAlgorithms", "encryption_algs": "Ciphers", "mac_algs": "MACs"}
+SETTINGS = {
+    "kex_algs": "KexAlgorithms",
+    "encryption_algs": "Ciphers",
+    "mac_algs": "MACs",
+    "signature_algs": "CASignatureAlgorithms",
+}
 
 #: Changes to asyncssh's defaults: drop a SHA-1 key exchange that OpenSSH no longer offers, and prefer AES-GCM, which takes one
 #: call to the crypto library per packet instead of three for ChaCha20-Poly1305.
@@ -35,17 +40,17 @@ _LEGACY = {
 }
 
 
-def transport_algorithms(legacy: bool, configured: Iterable[str]) -> dict[str, str]:
-    """Return asyncssh's arguments for key exchange, ciphers and MACs.
+def transport_algorithms(legacy: bool, configured: Mapping[str, Sequence[str]]) -> dict[str, str | list[str]]:
+    """Return asyncssh's arguments for key exchange, ciphers, MACs and the signatures of certificates.
 
     Args:
         legacy: also offer obsolete algorithms, whatever the configuration file says.
-        configured: the OpenSSH settings in the configuration file; without `legacy` they remain as the user set them.
+        configured: the algorithms of each OpenSSH setting in the configuration file.
     """
     if legacy:
         return dict(_LEGACY)
-    settings = set(configured)
-    return {name: value for name, value in _MODERN.items() if SETTINGS[name] not in settings}
+    given: dict[str, str | list[str]] = {name: list(configured[key]) for name, key in SETTINGS.items() if key in configured}
+    return {**_MODERN, **given}
 
 
 def host_key_algorithms(legacy: bool, known: Iterable[str], certificates: bool, without: Iterable[str] = ()) -> list[str]:

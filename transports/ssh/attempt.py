@@ -159,7 +159,19 @@ class SshClient(asyncssh.SSHClient):
         self._connection = conn
         limit_reads(conn._transport)
         read_after_reset(conn)
+        self._check_revocation(conn)
         self._attempt.reach(Stage.VERSION)
+
+    def _check_revocation(self, conn: Any) -> None:
+        """Check each host key or certificate as the server sent it, which asyncssh's own callbacks do not see."""
+        validate = conn.validate_server_host_key
+
+        def checked(key_data: bytes) -> asyncssh.SSHKey:
+            self._host_keys.present(key_data)
+            key: asyncssh.SSHKey = validate(key_data)
+            return key
+
+        conn.validate_server_host_key = checked
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._attempt.lose()

@@ -231,11 +231,11 @@ class SshChannel(Channel):
             raise translate(error, connection.attempt) from error
 
     async def _start_session(self, connection: SshConnection, session: SshClientSession) -> asyncssh.SSHClientChannel[bytes]:
-        pty, command = self._options.pty, self._options.command or connection.endpoint.remote_command
+        pty, command = self._options.pty, self._options.command or connection.endpoint.settings.remote_command
         channel, _ = await connection.ssh.create_session(
             lambda: session,
             command if command is None or isinstance(command, str) else shlex.join(command),
-            env=list(self._options.env.items()) or (),
+            env=list({**dict(connection.endpoint.settings.environment), **self._options.env}.items()) or (),
             request_pty="force" if pty is not None else False,
             term_type=pty.term if pty is not None else None,
             term_size=(pty.cols, pty.rows) if pty is not None else None,

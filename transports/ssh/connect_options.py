@@ -22,6 +22,8 @@ _DEFAULT_PTY = Pty()
 _JUMP_HOST = re.compile(
     r"(?:ssh://)?(?:(?P<user>.+)@)?(?:\[(?P<bracketed>[^\[\]@]+)\]|(?P<host>[^\[\]@:]+))(?::(?P<port>\d+))?/?"
 )
+#: What no host name or address contains: an option, control characters, and what a shell or ssh(1) would interpret.
+_NO_HOST = re.compile(r"^-|[\x00-\x1f\x7f'`\"$\\;&<>|(){}@/]")
 _BARE_IPV6 = re.compile(r"(?:(?P<user>.+)@)?(?P<host>[^\[\]@:/]*(?::[^\[\]@:/]*){2,})")
 
 
@@ -175,7 +177,7 @@ def _parse_jump_host(text: str) -> SshJumpHost:
 
 
 def _check_address(host: str, port: int | None, what: str) -> None:
-    if not host or host.startswith("-") or any(letter.isspace() for letter in host):
+    if not host or _NO_HOST.search(host) or any(letter.isspace() for letter in host):
         raise InvalidOption(f"{what} needs a host name or address")
     if port is not None and not 1 <= port <= MAX_PORT:
         raise InvalidOption(f"a port is 1 to {MAX_PORT}, not {port}")

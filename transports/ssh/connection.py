@@ -10,10 +10,10 @@ import asyncssh
 
 from .algorithms import transport_algorithms
 from .attempt import Attempt, SshClient, Trail
-from .connect_options import SshAuth
 from .endpoint import SshEndpoint
 from .errors import translate
 from .host_keys import HostKeyCheck
+from .host_settings import asyncssh_arguments
 from .login_keys import login_keys
 from .proxy_command import ProxyCommand
 from .socket_input import TUNNEL_PACKET_BYTES
@@ -87,25 +87,36 @@ async def connect(
     host_keys = await asyncio.to_thread(HostKeyCheck, endpoint)
     async with login_keys(endpoint) as keys:
         while True:
-            proxy = ProxyCommand(endpoint.proxy_command) if endpoint.proxy_command and tunnel is None else None
+            proxy = _proxy(endpoint) if tunnel is None else None
             attempt = Attempt(endpoint, host_keys, via=tunnel.label if tunnel else None, keys=len(keys), proxy=proxy)
             trail.follow(attempt)
             try:
                 return await _connect(attempt, keys, keepalive_s, tunnel), attempt
             except Exception as error:  # asyncssh lets exceptions caused by a hostile server through
-                if not isinstance(error, asyncssh.HostKeyNotVerifiable) or not host_keys.may_request_another():
+                if not isinstance(error, asyncssh.HostKeyNotVerifiable):
                     raise translate(error, attempt) from error
+                if host_keys.must_examine():
+                    await asyncio.to_thread(host_keys.examine)
+                elif not host_keys.may_request_another():
+                    raise translate(error, attempt) from error
+
+
+def _proxy(endpoint: SshEndpoint) -> ProxyCommand | None:
+    if endpoint.proxy_command is None or endpoint.programs is None:
+        return None
+    return ProxyCommand(endpoint.proxy_command, endpoint.programs)
 
 
 async def _connect(
     attempt: Attempt, keys: Sequence[asyncssh.SSHKeyPair], keepalive_s: float, tunnel: Tunnel | None
 ) -> asyncssh.SSHClientConnection:
     endpoint = attempt.endpoint
+    settings = endpoint.settings
     return await asyncssh.connect(
-        endpoint.name,
+        endpoint.host,
         endpoint.port,
         tunnel=tunnel or attempt.proxy,  # asyncssh only calls its create_connection
-        config=list(endpoint.config) or None,
+        config=None,
         client_factory=lambda: SshClient(attempt),
         username=endpoint.username,
         client_keys=list(keys) or None,
@@ -113,18 +124,21 @@ async def _connect(
         server_host_key_algs=attempt.host_keys.algorithms(),
         keepalive_interval=keepalive_s,
         keepalive_count_max=_KEEPALIVE_MISSES,
-        **_auth_methods(endpoint.auth),
-        **transport_algorithms(endpoint.legacy_algorithms, endpoint.configured),
+        host_key_alias=settings.known_hosts_name,
+        **_login_methods(endpoint),
+        **asyncssh_arguments(dict(settings.network)),
+        **transport_algorithms(endpoint.legacy_algorithms, dict(settings.algorithms)),
         **_FIXED_ARGUMENTS,
     )
 
 
-def _auth_methods(auth: SshAuth) -> dict[str, Any]:
+def _login_methods(endpoint: SshEndpoint) -> dict[str, Any]:
     """Enable all methods if credentials were given, whatever the configuration prefers.
 
     All of them, because a server lists its methods only to a client that accepts any.
     """
+    auth = endpoint.auth
     if auth.method == "auto" and auth.password is None and auth.one_time_code is None and not auth.names_a_key:
-        return {}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in endpoint.settings.login}
     methods = ["publickey", "keyboard-interactive", "password"]
     return {"preferred_auth": methods, "public_key_auth": True, "kbdint_auth": True, "password_auth": True}

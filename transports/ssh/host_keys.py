@@ -1,17 +1,20 @@
-"""The host key check: the policies, a pinned fingerprint, the errors for an unexpected key, and the known_hosts files.
+"""The host key check: the policies, a pinned fingerprint, revocations, and the errors for an unexpected key.
 
-asyncssh has no accept-new policy, and its check would accept a known key despite a different pinned fingerprint. It is
-therefore given no host keys and calls `HostKeyCheck.check` instead (`SSHClient.validate_host_public_key`). asyncssh itself
-checks only certificates, against the certificate authorities.
+asyncssh has no accept-new policy, its check would accept a known key despite a different pinned fingerprint, and it knows no
+RevokedHostKeys. It is therefore given no host keys and calls `HostKeyCheck.present` and `HostKeyCheck.check` (`SshClient`).
+asyncssh itself checks only certificates, against the certificate authorities.
 
-asyncssh also parses the files (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT).
+A revocation has effect under every policy. One that cannot be read refuses the connection.
 """
 
 from __future__ import annotations
 
+import base64
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import re
+import shutil
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import asyncssh
@@ -20,28 +23,126 @@ from transports.errors import ConnectFailed, HostKeyMismatch, InvalidOption
 
 from .algorithms import host_key_algorithms
 from .endpoint import SshEndpoint
+from .known_hosts import (
+    KRL_MAGIC,
+    KnownHostLine,
+    KnownKeys,
+    blob_type,
+    find_keys,
+    fingerprint,
+    parse_lines,
+    parse_revoked_keys,
+    parts_of,
+    read_file,
+)
+from .programs import ProgramContext, ProgramFailed, run_program
 
 DEFAULT_PORT = 22
 _NO_KEYS: tuple[asyncssh.SSHKey, ...] = ()
+#: The tokens of KnownHostsCommand that stand for the key.
+_KEY_TOKENS = re.compile(r"(?<!%)(?:%%)*%[fIKt]")
+_TOKEN = re.compile(r"%(.)")
+
+
+class RevokedHostKeys:
+    """The keys of the RevokedHostKeys files: lists of public keys, and key revocation lists (KRL), which ssh-keygen reads."""
+
+    def __init__(self, paths: Sequence[str], context: ProgramContext | None, limit_s: float) -> None:
+        """Read the files. `limit_s`: how long ssh-keygen may take.
+
+        Raises:
+            InvalidOption: a file cannot be read.
+        """
+        self._context, self._limit_s = context, limit_s
+        self._revoked: frozenset[bytes] = frozenset()
+        self._lists: list[str] = []
+        for path in paths:
+            try:
+                content = Path(path).read_bytes()
+                if content.startswith(KRL_MAGIC):
+                    self._lists.append(path)
+                else:
+                    self._revoked |= parse_revoked_keys(content)
+            except (OSError, ValueError) as error:
+                raise _unreadable(path, getattr(error, "strerror", None) or str(error)) from error
+
+    @property
+    def needs_program(self) -> bool:
+        return bool(self._lists)
+
+    def lists(self, parts: Sequence[bytes]) -> bool:
+        """Return whether a key, or the subject or the authority of a certificate, is in a list of public keys."""
+        return not self._revoked.isdisjoint(parts)
+
+    def examine(self, blob: bytes) -> bool:
+        """Return whether a KRL revokes a key or certificate. Blocks. Raises InvalidOption if ssh-keygen cannot read it."""
+        return any(self._queries(path, blob) for path in self._lists)
+
+    def _queries(self, path: str, blob: bytes) -> bool:
+        context = self._context or ProgramContext.of_caller()
+        program = shutil.which("ssh-keygen", path=context.variables.get("PATH", os.defpath))
+        if program is None:
+            raise _unreadable(path, "it is a key revocation list, which needs ssh-keygen")
+        key = os.memfd_create("host_key")
+        try:
+            os.write(key, (blob_type(blob) or b"") + b" " + base64.b64encode(blob) + b"\n")
+            command = [program, "-Q", "-f", path, "/dev/stdin"]
+            status, printed, problem = run_program(command, context, time.monotonic() + self._limit_s, standard_input=key)
+        except ProgramFailed as error:
+            raise _unreadable(path, str(error)) from error
+        finally:
+            os.close(key)
+        if status == 0 and printed.rstrip().endswith(b"ok"):
+            return False
+        if status == 1 and printed.rstrip().endswith(b"REVOKED"):
+            return True
+        raise _unreadable(path, problem.decode(errors="replace").strip() or f"ssh-keygen ended with status {status}")
+
+
+def _unreadable(path: str, why: str) -> InvalidOption:
+    return InvalidOption(
+        f"cannot read the RevokedHostKeys file {path}: {why}",
+        hint="correct the file, or RevokedHostKeys in the SSH configuration",
+    )
 
 
 class HostKeyCheck:
     """Checks the host key of one endpoint, for all attempts of one open."""
 
     def __init__(self, endpoint: SshEndpoint) -> None:
-        """Read the endpoint's known_hosts files; must not be called in an event loop."""
+        """Read the endpoint's known_hosts files and revoked keys; must not be called in an event loop.
+
+        Raises:
+            InvalidOption: a file, or a line that revokes a key of the host, cannot be read.
+        """
         self._endpoint = endpoint
         self._policy = endpoint.host_keys.policy
         self._pinned = endpoint.host_keys.fingerprint
         # An alias replaces host and port, as in ssh(1).
-        self._name = endpoint.host_key_alias or host_name(endpoint.host, endpoint.port)
-        files = KnownHosts(endpoint.known_hosts)
-        self._known = files.find(self._name)
-        self._known_without_port = files.find(endpoint.host_key_alias or host_name(endpoint.host, DEFAULT_PORT))
+        alias = endpoint.settings.known_hosts_name
+        self._name = alias or host_name(endpoint.host, endpoint.port)
+        self._plain_name = alias or host_name(endpoint.host, DEFAULT_PORT)
+        self._lines = [line for path in endpoint.known_hosts for line in parse_lines(read_file(path), path)]
+        self._revoked = RevokedHostKeys(endpoint.settings.revoked_host_keys, endpoint.programs, endpoint.time_limit_s)
+        self._known = self._known_without_port = KnownKeys()
+        self._find(self._command_lines("ORDER", None))
+        self._examined: dict[bytes, bool] = {}
+        self._to_examine: bytes | None = None
         self._accepted: asyncssh.SSHKey | None = None
         self._offered: list[asyncssh.SSHKey] = []
         #: The reason for rejecting the last key.
         self.failure: HostKeyMismatch | None = None
+
+    def _find(self, printed: list[KnownHostLine]) -> None:
+        """Look the host up in the files, and in the lines that KnownHostsCommand printed."""
+        lines, first = [*self._lines, *printed], next(iter(self._endpoint.known_hosts), None)
+        self._known = find_keys(lines, self._name, first)
+        self._known_without_port = find_keys(lines, self._plain_name, first)
+        unreadable = self._known.unreadable or self._known_without_port.unreadable
+        if unreadable is not None:
+            raise InvalidOption(
+                f"{unreadable}, revokes a key of {self._name}, but cannot be read", hint="correct the line, or remove it"
+            )
 
     @property
     def _accepts_new(self) -> bool:
@@ -52,17 +153,91 @@ class HostKeyCheck:
         return self._pinned is None and self._policy != "disabled" and bool(self._known.authorities)
 
     def trusted(self) -> tuple[Sequence[asyncssh.SSHKey], Sequence[asyncssh.SSHKey], Sequence[asyncssh.SSHKey]]:
-        """Return asyncssh's `known_hosts`: no host keys, the certificate authorities, and the revoked keys."""
-        return (_NO_KEYS, self._known.authorities, self._known.revoked) if self._uses_authorities else (_NO_KEYS,) * 3
+        """Return asyncssh's `known_hosts`: no host keys, the certificate authorities, and no revoked keys."""
+        authorities = [key for key in map(_import, sorted(self._known.authorities)) if key is not None]
+        return (_NO_KEYS, authorities if self._uses_authorities else _NO_KEYS, _NO_KEYS)
 
     def algorithms(self) -> list[str] | tuple[()]:
-        """Return asyncssh's `server_host_key_algs`; empty uses the user's configuration."""
+        """Return asyncssh's `server_host_key_algs`."""
         endpoint = self._endpoint
-        if "HostKeyAlgorithms" in endpoint.configured and not endpoint.legacy_algorithms:
-            return ()
-        known = (key.get_algorithm() for key in self._known.keys)
+        configured = dict(endpoint.settings.algorithms).get("HostKeyAlgorithms")
+        if configured is not None and not endpoint.legacy_algorithms:
+            return list(configured)
         without = (key.get_algorithm() for key in self._offered)
-        return host_key_algorithms(endpoint.legacy_algorithms, known, self._uses_authorities, without)
+        return host_key_algorithms(endpoint.legacy_algorithms, self._known.types, self._uses_authorities, without)
+
+    def present(self, blob: bytes) -> None:
+        """Check a key or certificate for revocation, before anything else. Called at each key exchange (RFC 4253 9).
+
+        Raises:
+            HostKeyNotVerifiable: it is revoked (`failure` is set), or must be examined first (`must_examine`).
+        """
+        try:
+            parts = parts_of(blob)
+        except ValueError:
+            parts = (blob,)
+        why = self._revocation(parts)
+        if why is None and self._needs_program and blob not in self._examined:
+            self._to_examine = blob
+            raise asyncssh.HostKeyNotVerifiable("the host key must be examined by a program")
+        if why is None and self._examined.get(blob):
+            why = f"which {self._revoked_names} revokes"
+        if why is not None:
+            key = parts[1] if len(parts) > 1 else blob
+            hint = "do not connect until the host has a new key"
+            self.failure = self._mismatch("changed", fingerprint(key), _type_name(key), why, hint)
+            raise asyncssh.HostKeyNotVerifiable("the host key is revoked")
+
+    def _revocation(self, parts: Sequence[bytes]) -> str | None:
+        """Return what revokes a key; None if nothing that was read does."""
+        if self._revoked.lists(parts):
+            return f"which {self._revoked_names} revokes"
+        # As in ssh(1), the entries for the host without its port count for a key that has none with it.
+        entries = [self._known] if self._known.has(parts[0]) else [self._known, self._known_without_port]
+        for known in entries:
+            if not known.revoked.isdisjoint(parts):
+                return f"which {known.path} marks as revoked"
+        return None
+
+    @property
+    def _revoked_names(self) -> str:
+        return ", ".join(self._endpoint.settings.revoked_host_keys)
+
+    @property
+    def _needs_program(self) -> bool:
+        return self._revoked.needs_program or any(map(_KEY_TOKENS.search, self._endpoint.known_hosts_command))
+
+    def must_examine(self) -> bool:
+        """Return whether a program must examine the key that the server sent, and then another connection is needed."""
+        return self._to_examine is not None
+
+    def examine(self) -> None:
+        """Run the programs for the key of `must_examine`. Blocks. Raises InvalidOption, ConnectFailed."""
+        blob, self._to_examine = self._to_examine, None
+        if blob is None:
+            return
+        if any(map(_KEY_TOKENS.search, self._endpoint.known_hosts_command)):
+            self._find(self._command_lines("HOSTNAME", blob))
+        self._examined[blob] = self._revoked.examine(blob)
+
+    def _command_lines(self, reason: str, blob: bytes | None) -> list[KnownHostLine]:
+        """Return the lines that KnownHostsCommand prints."""
+        command, context = self._endpoint.known_hosts_command, self._endpoint.programs
+        if not command or context is None:
+            return []
+        key = ("NONE",) * 3 if blob is None else (fingerprint(blob), base64.b64encode(blob).decode(), _type_name(blob))
+        values = {"%": "%", "H": self._name, "I": reason, "f": key[0], "K": key[1], "t": key[2]}
+        argv = [_TOKEN.sub(lambda match: values.get(match[1], match[0]), word) for word in command]
+        try:
+            status, printed, problem = run_program(argv, context, time.monotonic() + self._endpoint.time_limit_s)
+        except ProgramFailed as error:
+            status, printed, problem = 1, b"", str(error).encode()
+        if status != 0:
+            raise ConnectFailed(
+                f"the KnownHostsCommand for {self._endpoint.label} failed: {problem.decode(errors='replace').strip()[-400:]}",
+                hint="correct KnownHostsCommand in the SSH configuration",
+            )
+        return parse_lines(printed, "the output of KnownHostsCommand")
 
     def check(self, key: asyncssh.SSHKey) -> bool:
         """Return whether to accept the key; sets `failure` if not. Called at each key exchange (RFC 4253 9)."""
@@ -78,7 +253,8 @@ class HostKeyCheck:
 
         A server with several keys sends one per connection, and a pinned fingerprint does not include the key type.
         """
-        return self.failure is not None and self._pinned is not None and bool(self.algorithms())
+        failure = self.failure
+        return failure is not None and failure.details["reason"] == "fingerprint" and bool(self.algorithms())
 
     def record(self) -> None:
         """Record a key accepted by `accept_new`. Call it once the server has proved that it owns the key.
@@ -96,7 +272,7 @@ class HostKeyCheck:
         if format_key(key) in entries:
             return
         if entries:
-            raise self._mismatch("changed", key)
+            raise self._key_mismatch("changed", key)
         try:
             append_entry(path, self._name, key)
         except OSError as error:
@@ -109,38 +285,35 @@ class HostKeyCheck:
     def _pinned_failure(self, key: asyncssh.SSHKey) -> HostKeyMismatch | None:
         assert self._pinned is not None
         self._offered.append(key)
-        return None if key.get_fingerprint() == self._pinned.rstrip("=") else self._mismatch("fingerprint", key)
+        return None if key.get_fingerprint() == self._pinned.rstrip("=") else self._key_mismatch("fingerprint", key)
 
     def _policy_failure(self, key: asyncssh.SSHKey) -> HostKeyMismatch | None:
-        if self._policy == "disabled":
-            return None
-        if key in self._known.revoked:
-            return self._mismatch("changed", key)
-        if self._is_known(key):
+        if self._policy == "disabled" or self._is_known(key):
             return None
         if self._known.keys:
-            return self._mismatch("changed", key)
+            return self._key_mismatch("changed", key)
         if self._policy == "strict" or self._endpoint.record_to is None:
-            return self._mismatch("unknown", key)
+            return self._key_mismatch("unknown", key)
         return None
 
     def _is_known(self, key: asyncssh.SSHKey) -> bool:
         """Return whether the key is known. As in ssh(1), the port 22 key also matches a port without an entry."""
-        return key in (self._known.keys or self._known_without_port.keys)
+        return (self._known if self._known.keys else self._known_without_port).has(key.public_data)
 
-    def _mismatch(self, reason: str, key: asyncssh.SSHKey) -> HostKeyMismatch:
+    def _key_mismatch(self, reason: str, key: asyncssh.SSHKey) -> HostKeyMismatch:
+        return self._mismatch(reason, key.get_fingerprint(), key.get_algorithm(), *self._explain(reason, key))
+
+    def _mismatch(self, reason: str, presented: str, key_type: str, why: str, hint: str) -> HostKeyMismatch:
         endpoint, known = self._endpoint, self._known
-        fingerprint = key.get_fingerprint()
-        why, hint = self._explain(reason, key)
         return HostKeyMismatch(
-            f"{endpoint.label} has the {key.get_algorithm()} host key {fingerprint}, {why}",
+            f"{endpoint.label} has the {key_type} host key {presented}, {why}",
             hint=hint,
             reason=reason,
             host=endpoint.host,
             port=endpoint.port,
-            fingerprint=fingerprint,
-            key_type=key.get_algorithm(),
-            expected=[self._pinned] if self._pinned is not None else [one.get_fingerprint() for one in known.keys],
+            fingerprint=presented,
+            key_type=key_type,
+            expected=[self._pinned] if self._pinned is not None else known.fingerprints,
             known_hosts_path=known.path,
         )
 
@@ -155,8 +328,6 @@ class HostKeyCheck:
                 f"which is not the pinned {self._pinned}{others}: the connection is intercepted, or the device was replaced",
                 "compare the fingerprint on the device itself, and set host_key_fingerprint to the correct one",
             )
-        if key in self._known.revoked:
-            return f"which {path} marks as revoked", "do not connect until the host has a new key"
         if reason == "changed":
             return (
                 f"but {path} has another key for {self._name}: the connection is intercepted, or the device was replaced",
@@ -169,70 +340,22 @@ class HostKeyCheck:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class KnownKeys:
-    """The entries for one name.
+def _import(blob: bytes) -> asyncssh.SSHKey | None:
+    """Return the key; None if asyncssh does not know its type."""
+    try:
+        return asyncssh.import_public_key((blob_type(blob) or b"") + b" " + base64.b64encode(blob))
+    except ValueError:
+        return None
 
-    Args:
-        keys: the host keys; `authorities`: the trusted certificate authorities; `revoked`: the keys to reject.
-        path: the first file with an entry; the first file if there is no entry.
-    """
 
-    keys: Sequence[asyncssh.SSHKey] = ()
-    authorities: Sequence[asyncssh.SSHKey] = ()
-    revoked: Sequence[asyncssh.SSHKey] = ()
-    path: str | None = None
+def _type_name(blob: bytes) -> str:
+    return (blob_type(blob) or b"").decode("ascii", "replace")
 
 
 def host_name(host: str, port: int) -> str:
     """Return the name of a server in the files: `[host]:port`, or `host` for port 22."""
     host = host.lower()
     return host if port == DEFAULT_PORT else f"[{host}]:{port}"
-
-
-class KnownHosts:
-    """The entries of several files. Missing files and invalid lines are skipped, as in ssh(1).
-
-    Do not use it in an event loop: it reads files, and asyncssh calls the resolver to find out whether a name is an address.
-    """
-
-    def __init__(self, paths: Iterable[str]) -> None:
-        """Read the files.
-
-        Raises:
-            InvalidOption: a file exists but cannot be read.
-        """
-        self._files = [(path, _load(Path(path))) for path in paths]
-
-    def find(self, name: str) -> KnownKeys:
-        """Return the entries for a name of `host_name`. Addresses are not looked up, like ssh(1) with CheckHostIP off."""
-        found = [(path, *entries.match(name, "", None)[:3]) for path, entries in self._files]
-        with_entry = (path for path, keys, _, revoked in found if keys or revoked)
-        return KnownKeys(
-            keys=[key for _, keys, _, _ in found for key in keys],
-            authorities=[key for _, _, authorities, _ in found for key in authorities],
-            revoked=[key for _, _, _, revoked in found for key in revoked],
-            path=next(with_entry, found[0][0] if found else None),
-        )
-
-
-def _load(path: Path) -> asyncssh.SSHKnownHosts:
-    entries = asyncssh.import_known_hosts("")
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, NotADirectoryError):
-        return entries
-    except OSError as error:
-        # Unlike ssh(1), which ignores the file: it may contain a key or a revocation of this host.
-        raise InvalidOption(
-            f"cannot read the known_hosts file {path}: {error.strerror}", hint="make the file readable"
-        ) from error
-    for line in text.splitlines():
-        try:
-            entries.load(line)
-        except ValueError:
-            continue
-    return entries
 
 
 def plain_entries(path: Path, name: str) -> list[str]:

@@ -1,13 +1,17 @@
 """The user's keys for the login: from the agent, from the options, or from the OpenSSH configuration.
 
-asyncssh can collect keys too, but it cannot use an agent without reading ~/.ssh, and it fails if a file is missing.
+The order is that of ssh(1): certificates, the agent's keys that the configuration lists, its other keys, then keys in files.
+asyncssh can collect keys too, but it cannot use an agent without reading ~/.ssh, fails if a file is missing, and pairs no
+certificate in a file with its key in the agent.
 """
 
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import asyncssh
@@ -19,6 +23,21 @@ from .connect_options import SshAuth
 from .endpoint import SshEndpoint
 
 
+@dataclass(frozen=True, slots=True)
+class _KeyFiles:
+    """What the identity and certificate files contain.
+
+    Args:
+        identities: the public keys and certificates that the files name, in their order.
+        certificates: the certificates, those of CertificateFile first.
+        pairs: the private keys that can be used, without certificates.
+    """
+
+    identities: tuple[bytes, ...]
+    certificates: tuple[asyncssh.SSHCertificate, ...]
+    pairs: tuple[asyncssh.SSHKeyPair, ...]
+
+
 @asynccontextmanager
 async def login_keys(endpoint: SshEndpoint) -> AsyncIterator[list[asyncssh.SSHKeyPair]]:
     """Yield the keys in the order to try them. Keys of the agent can sign only within the context.
@@ -26,33 +45,56 @@ async def login_keys(endpoint: SshEndpoint) -> AsyncIterator[list[asyncssh.SSHKe
     Raises:
         AuthFailed: a named key cannot be read or decrypted, or there is no usable key or agent for the method.
     """
+    auth = endpoint.auth
+    if auth.method == "password":
+        yield []
+        return
     async with AsyncExitStack() as stack:
-        keys: list[asyncssh.SSHKeyPair] = []
-        if endpoint.auth.names_a_key and endpoint.auth.method in ("auto", "private_key"):
+        # In a thread: decrypting a key is slow by design (bcrypt_pbkdf).
+        files = await asyncio.to_thread(_read_key_files, endpoint)
+        agent = await _agent_keys(endpoint, stack) if auth.method in ("auto", "agent") else ()
+        named: list[asyncssh.SSHKeyPair] = []
+        if auth.names_a_key and auth.method in ("auto", "private_key"):
             # First: a server that allows few attempts may reject an agent's many keys.
-            keys += await asyncio.to_thread(_named_key, endpoint.auth)
-        if endpoint.auth.method in ("auto", "agent"):
-            keys += await _agent_keys(endpoint, stack)
-        if endpoint.auth.method in ("auto", "private_key") and not endpoint.auth.names_a_key:
-            # In a thread: decrypting a key is slow by design (bcrypt_pbkdf).
-            keys += await asyncio.to_thread(_file_keys, endpoint)
-        yield keys
+            named = await asyncio.to_thread(_named_key, auth, files, agent)
+        yield [*named, *_ordered(files, agent, endpoint.settings.identities_only)]
+
+
+def _ordered(files: _KeyFiles, agent: Sequence[asyncssh.SSHKeyPair], identities_only: bool) -> list[asyncssh.SSHKeyPair]:
+    signers = {pair.key_public_data: pair for pair in (*files.pairs, *agent) if not pair.has_cert}
+    certified = [
+        _with_certificate(signers[certificate.key.public_data], certificate)
+        for certificate in files.certificates
+        if certificate.key.public_data in signers
+    ]
+    used = {pair.public_data for pair in certified}
+    place = {blob: number for number, blob in reversed(list(enumerate(files.identities)))}
+    listed = sorted((pair for pair in agent if pair.public_data in place), key=lambda pair: place[pair.public_data])
+    others = [] if identities_only else [pair for pair in agent if pair.public_data not in place]
+    in_agent = {pair.public_data for pair in agent}
+    in_files = [pair for pair in files.pairs if pair.public_data not in in_agent]
+    return [*certified, *(pair for pair in (*listed, *others, *in_files) if pair.public_data not in used)]
+
+
+def _with_certificate(pair: asyncssh.SSHKeyPair, certificate: asyncssh.SSHCertificate) -> asyncssh.SSHKeyPair:
+    """Return a copy of a key that presents a certificate, and signs with the key."""
+    certified = copy.copy(pair)
+    certified.set_certificate(certificate)
+    return certified
 
 
 async def _agent_keys(endpoint: SshEndpoint, stack: AsyncExitStack) -> Sequence[asyncssh.SSHKeyPair]:
-    required = endpoint.auth.method == "agent"
-    if endpoint.agent_path is None:
+    required, path = endpoint.auth.method == "agent", endpoint.settings.agent_path
+    if path is None:
         return _no_agent_keys("SSH_AUTH_SOCK is not set", required)
     try:
-        agent = await stack.enter_async_context(await asyncssh.connect_agent(endpoint.agent_path))
-        identities = await asyncio.to_thread(_identities, endpoint) if endpoint.identities_only else None
-        keys = await agent.get_keys(identities)
+        agent = await stack.enter_async_context(await asyncssh.connect_agent(path))
+        keys = await agent.get_keys()
     except (OSError, ValueError) as error:
-        return _no_agent_keys(f"{endpoint.agent_path} does not answer: {error}", required)
+        return _no_agent_keys(f"{path} does not answer: {error}", required)
     if required and not keys:
-        raise AuthFailed("the SSH agent has no key", hint="add a key with ssh-add", agent_path=endpoint.agent_path)
-    # asyncssh takes an empty list of identities for all keys, whereas IdentitiesOnly without a public key allows none.
-    return () if identities == [] else keys
+        raise AuthFailed("the SSH agent has no key", hint="add a key with ssh-add", agent_path=path)
+    return keys
 
 
 def _no_agent_keys(why: str, required: bool) -> Sequence[asyncssh.SSHKeyPair]:
@@ -64,28 +106,57 @@ def _no_agent_keys(why: str, required: bool) -> Sequence[asyncssh.SSHKeyPair]:
     )
 
 
-def _identities(endpoint: SshEndpoint) -> list[bytes]:
-    """Return the public keys that IdentitiesOnly allows: the named files, or the .pub files next to them."""
-    named = endpoint.auth.private_key_path
-    blobs = []
-    for path in (named,) if named is not None else endpoint.identity_files:
-        for candidate in (f"{path}.pub", path):
-            try:
-                blobs.append(asyncssh.read_public_key(absolute_path(candidate)).public_data)
-                break
-            except (OSError, asyncssh.KeyImportError):
-                continue
-    return blobs
+def _read_key_files(endpoint: SshEndpoint) -> _KeyFiles:
+    auth = endpoint.auth
+    paths = endpoint.settings.identity_files if auth.private_key_path is None else (absolute_path(auth.private_key_path),)
+    beside = [certificate for path in paths for certificate in _certificates(f"{path}-cert.pub")]
+    configured = [certificate for path in endpoint.settings.certificate_files for certificate in _certificates(path)]
+    certificates = tuple({certificate.public_data: certificate for certificate in (*configured, *beside)}.values())
+    uses_files = auth.method in ("auto", "private_key") and not auth.names_a_key
+    pairs = [pair for path in paths for pair in _pairs_if_usable(path, auth.passphrase)] if uses_files else []
+    identities = [blob for path in paths for blob in _public_keys(path)]
+    identities += [pair.public_data for pair in pairs] + [certificate.public_data for certificate in certificates]
+    return _KeyFiles(tuple(identities), certificates, tuple(pairs))
 
 
-def _file_keys(endpoint: SshEndpoint) -> list[asyncssh.SSHKeyPair]:
-    keys = [key for path in endpoint.identity_files for key in _key_if_usable(path, endpoint)]
-    if endpoint.auth.method == "private_key" and not keys:
-        raise AuthFailed('auth method "private_key" found no usable key', hint="give private_key_path or private_key_pem")
-    return keys
+def _public_keys(path: str) -> list[bytes]:
+    """Return the public key of an identity file: from the file next to it, or from the file itself."""
+    for candidate in (f"{path}.pub", path):
+        try:
+            return [asyncssh.read_public_key(candidate).public_data]
+        except (OSError, ValueError):
+            continue
+    return []
 
 
-def _named_key(auth: SshAuth) -> list[asyncssh.SSHKeyPair]:
+def _pairs_if_usable(path: str, passphrase: str | None) -> Sequence[asyncssh.SSHKeyPair]:
+    """Load a key of the configuration. As in ssh(1), it is skipped if it is missing, invalid, or needs a passphrase."""
+    try:
+        return [pair for pair in asyncssh.load_keypairs(Path(path), passphrase) if not pair.has_cert]
+    except (OSError, ValueError):
+        return ()
+
+
+def _named_key(auth: SshAuth, files: _KeyFiles, agent: Sequence[asyncssh.SSHKeyPair]) -> list[asyncssh.SSHKeyPair]:
+    """Return the named key with its certificates, from the agent if the file has only its public key or needs a passphrase."""
+    try:
+        keys = _load_named_key(auth)
+    except AuthFailed:
+        listed = [pair for pair in agent if pair.public_data in files.identities]
+        if auth.passphrase is not None or not listed:
+            raise
+        return []  # `_ordered` has it first
+    certified = [
+        _with_certificate(key, certificate)
+        for certificate in files.certificates
+        for key in keys
+        if not key.has_cert and key.public_data == certificate.key.public_data
+    ]
+    own = {pair.public_data for pair in certified}
+    return [*certified, *(key for key in keys if key.public_data not in own)]
+
+
+def _load_named_key(auth: SshAuth) -> list[asyncssh.SSHKeyPair]:
     path = auth.private_key_path
     what = f"the private key {path}" if path is not None else "the private key given as private_key_pem"
     try:
@@ -113,15 +184,6 @@ def _import_failure(what: str, auth: SshAuth, error: Exception) -> AuthFailed:
 
 def _wrong_passphrase(what: str) -> AuthFailed:
     return AuthFailed(f"cannot decrypt {what}: the passphrase is wrong", hint="give the correct passphrase")
-
-
-def _key_if_usable(path: str, endpoint: SshEndpoint) -> Sequence[asyncssh.SSHKeyPair]:
-    """Load a default key. As in ssh(1), it is skipped if it is missing, invalid, or needs a passphrase."""
-    certificates = [certificate for file in endpoint.certificate_files for certificate in _certificates(file)]
-    try:
-        return asyncssh.load_keypairs(Path(path), endpoint.auth.passphrase, certificates)
-    except (OSError, ValueError):
-        return ()
 
 
 def _certificates(path: str) -> Sequence[asyncssh.SSHCertificate]:

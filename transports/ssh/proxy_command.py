@@ -1,14 +1,17 @@
 """ProxyCommand of the OpenSSH configuration: a program whose stdin and stdout are the connection to the server.
 
+As in ssh(1), the caller's shell runs it, with the caller's environment and in its directory.
+
 asyncssh can start it too, but treats the stderr output of the program as data of the server.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
+from .programs import ProgramContext
 from .socket_input import limit_reads
 
 #: Size of the end of stderr that is kept for messages, bytes.
@@ -20,8 +23,9 @@ _STDERR_GRACE_S = 0.5
 class ProxyCommand(asyncio.SubprocessProtocol):
     """The running program as the tunnel that asyncssh connects through, and as the transport of its connection."""
 
-    def __init__(self, argv: Sequence[str]) -> None:
-        self._argv = argv
+    def __init__(self, command: str, context: ProgramContext) -> None:
+        self._command = command
+        self._context = context
         self._stderr = b""
         self._connection: Any = None
         self._process: asyncio.SubprocessTransport | None = None
@@ -35,8 +39,8 @@ class ProxyCommand(asyncio.SubprocessProtocol):
     async def create_connection(self, session_factory: Callable[[], Any], host: str, port: int) -> tuple[Any, Any]:
         """Start the program, and asyncssh's connection on it; called by asyncssh."""
         self._connection = session_factory()
-        # Without the terminal's process group, which a Ctrl-C would end.
-        await asyncio.get_running_loop().subprocess_exec(lambda: self, *self._argv, start_new_session=True)
+        argv = (self._context.shell, "-c", f"exec {self._command}")
+        await asyncio.get_running_loop().subprocess_exec(lambda: self, *argv, **self._context.options)
         self._connection.set_tunnel(self)
         return self, self._connection
 

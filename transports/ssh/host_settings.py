@@ -1,0 +1,462 @@
+"""The settings of the OpenSSH configuration for one host: those that ssh(1) finds (`ssh -G`), or those of `openssh_config`.
+
+ssh(1) reads the configuration of the user in the password database. If $HOME of the caller is another directory, it reads the
+configuration there instead.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import pwd
+import re
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncssh
+
+from transports.caller import absolute_path
+from transports.channel import MAX_PORT
+from transports.errors import ConnectTimeout, InvalidOption
+
+from .connect_options import SshConnectOptions, SshJumpHost
+from .openssh_config import SYSTEM_CONFIG, Lookup, Settings, is_safe_user, matches_pattern, read_config, split_words
+from .programs import ProgramContext, ProgramFailed, local_user, run_program
+
+#: The default identity files of ssh(1), without those for hardware tokens.
+_DEFAULT_KEYS = ["~/.ssh/id_rsa", "~/.ssh/id_ecdsa", "~/.ssh/id_ed25519"]
+_USER_KNOWN_HOSTS = ["~/.ssh/known_hosts", "~/.ssh/known_hosts2"]
+_GLOBAL_KNOWN_HOSTS = ["/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"]
+#: ssh(1) prints its own error for a file that others can write, in English only.
+_BAD_PERMISSIONS = re.compile(r"Bad owner or permissions on .*")
+#: The settings for algorithms, the supported names, and those that are offered by default.
+_ALGORITHMS = {
+    "KexAlgorithms": (asyncssh.connection.get_kex_algs, asyncssh.connection.get_default_kex_algs),  # type: ignore[attr-defined]
+    "Ciphers": (
+        asyncssh.connection.get_encryption_algs,  # type: ignore[attr-defined]
+        asyncssh.connection.get_default_encryption_algs,  # type: ignore[attr-defined]
+    ),
+    "MACs": (asyncssh.connection.get_mac_algs, asyncssh.connection.get_default_mac_algs),  # type: ignore[attr-defined]
+    "HostKeyAlgorithms": (
+        lambda: [*asyncssh.connection.get_certificate_algs(), *asyncssh.connection.get_public_key_algs()],  # type: ignore[attr-defined]
+        lambda: [
+            *asyncssh.connection.get_default_certificate_algs(),  # type: ignore[attr-defined]
+            *asyncssh.connection.get_default_public_key_algs(),  # type: ignore[attr-defined]
+        ],
+    ),
+    "CASignatureAlgorithms": (
+        asyncssh.connection.get_public_key_algs,  # type: ignore[attr-defined]
+        asyncssh.connection.get_default_public_key_algs,  # type: ignore[attr-defined]
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HostSettings:
+    """The settings for one host, expanded. Paths are absolute.
+
+    Args:
+        known_hosts, global_known_hosts: the user's files and the machine's.
+        known_hosts_command: a program that prints further lines, and its arguments with the tokens of the host key.
+        revoked_host_keys: lists of keys to reject.
+        agent_path: the socket of the agent, if one may be used.
+        proxy_command: a command line for the shell; `remote_command`: what runs instead of the login shell.
+        environment: variables to send.
+        algorithms: the supported algorithms of each setting that the configuration changes.
+        login: arguments of asyncssh for the login methods; `network`: those for the TCP connection.
+        known_hosts_name: the name that HostKeyAlias sets.
+    """
+
+    host: str
+    port: int
+    username: str
+    known_hosts_name: str | None = None
+    identity_files: tuple[str, ...] = ()
+    certificate_files: tuple[str, ...] = ()
+    identities_only: bool = False
+    agent_path: str | None = None
+    known_hosts: tuple[str, ...] = ()
+    global_known_hosts: tuple[str, ...] = ()
+    known_hosts_command: tuple[str, ...] = ()
+    revoked_host_keys: tuple[str, ...] = ()
+    proxy_command: str | None = None
+    proxy_jump: str | None = None
+    remote_command: str | None = None
+    environment: tuple[tuple[str, str], ...] = ()
+    algorithms: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    login: tuple[tuple[str, bool | tuple[str, ...]], ...] = ()
+    network: tuple[tuple[str, str | bool], ...] = ()
+
+
+def settings_for(hop: SshJumpHost, options: SshConnectOptions, context: ProgramContext, deadline: float) -> HostSettings:
+    """Return the settings for a host. Reads files and runs programs.
+
+    Args:
+        deadline: the time of `time.monotonic` at which the programs are ended.
+
+    Raises:
+        InvalidOption: the configuration cannot be read, or has an invalid setting for this host.
+        ConnectTimeout: the programs that the configuration runs took too long.
+    """
+    lookup = _lookup(hop, context, deadline)
+    if not options.use_openssh_config:
+        found: Settings = {"userknownhostsfile": ["none"], "globalknownhostsfile": ["none"], "identityfile": ["none"]}
+        return _expanded(found, lookup)
+    if options.config_path is not None:
+        _check_readable(absolute_path(options.config_path))
+    found_by_ssh = _ask_ssh(hop, options, lookup, context, deadline)
+    return _expanded(_read(options, lookup) if found_by_ssh is None else found_by_ssh, lookup)
+
+
+def _lookup(hop: SshJumpHost, context: ProgramContext, deadline: float) -> Lookup:
+    variables = dict(context.environment)
+
+    def execute(command: str) -> bool:
+        try:
+            return run_program([context.shell, "-c", command], context, deadline)[0] == 0
+        except ProgramFailed as error:
+            raise _too_long(hop.host, error) from None
+
+    home = variables.get("HOME") or _own_home()
+    return Lookup(hop.host, hop.port, hop.username, local_user(), home, variables, execute)
+
+
+def _own_home() -> str:
+    """Return the home directory in the password database, which ssh(1) uses."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return "/"
+
+
+def _too_long(host: str, error: ProgramFailed) -> ConnectTimeout:
+    return ConnectTimeout(
+        f"reading the SSH configuration for {host} failed: {error}",
+        hint="look for a Match exec in the SSH configuration that does not end",
+        host=host,
+    )
+
+
+def _check_readable(path: str) -> None:
+    try:
+        with Path(path).open("rb"):
+            pass
+    except OSError as error:
+        raise InvalidOption(f"cannot read the SSH configuration {path}: {error.strerror}") from error
+
+
+def _read(options: SshConnectOptions, lookup: Lookup) -> Settings:
+    """Return the settings that our own reader finds."""
+    if options.config_path is not None:
+        # As ssh -F: without the machine's file, and whoever can write it.
+        return read_config([(absolute_path(options.config_path), True)], lookup, named=True)
+    return read_config([(f"{lookup.home}/.ssh/config", True), (SYSTEM_CONFIG, False)], lookup)
+
+
+# Asking ssh(1)
+
+
+def _ask_ssh(
+    hop: SshJumpHost, options: SshConnectOptions, lookup: Lookup, context: ProgramContext, deadline: float
+) -> Settings | None:
+    """Return what `ssh -G` prints; None if there is no ssh, or it does not accept the configuration."""
+    program = shutil.which("ssh", path=lookup.variables.get("PATH", os.defpath))
+    if program is None or (hop.username is not None and not is_safe_user(hop.username)):
+        return None
+    argv = [program, "-G"]
+    argv += [] if hop.username is None else ["-l", hop.username]
+    argv += [] if hop.port is None else ["-p", str(hop.port)]
+    standard_input = subprocess.DEVNULL
+    if options.config_path is not None:
+        argv += ["-F", absolute_path(options.config_path)]
+    elif lookup.home != _own_home():
+        # A file without a name, which ssh opens by its standard input; Match exec does not inherit it.
+        standard_input = os.memfd_create("ssh_config")
+        os.write(standard_input, os.fsencode(_include(f"{lookup.home}/.ssh/config") + _include(SYSTEM_CONFIG)))
+        argv += ["-F", "/dev/stdin"]
+    try:
+        status, printed, problem = run_program([*argv, "--", hop.host], context, deadline, standard_input=standard_input)
+    except ProgramFailed as error:
+        raise _too_long(hop.host, error) from None
+    finally:
+        if standard_input != subprocess.DEVNULL:
+            os.close(standard_input)
+    if status != 0:
+        if denied := _BAD_PERMISSIONS.search(os.fsdecode(problem)):
+            raise InvalidOption(f"ssh(1) does not read the SSH configuration: {denied[0]}", hint="chmod go-w the file")
+        return None
+    found = _parse_printed(printed)
+    _drop_defaults(found, _defaults(program, Path(program).stat().st_mtime_ns))
+    for keyword in ("userknownhostsfile", "globalknownhostsfile"):
+        files = _split_files(found.pop(keyword, [""])[0])
+        found[keyword] = [_in_home(path, lookup.home).replace("%", "%%") for path in files] or ["none"]
+    if "identityagent" in found:
+        found["identityagent"] = [_in_home(found["identityagent"][0], lookup.home)]
+    if "remotecommand" in found:  # already expanded
+        found["remotecommand"] = [found["remotecommand"][0].replace("%", "%%")]
+    return found
+
+
+def _include(path: str) -> str:
+    """Return a line that reads a file, whose name is not a pattern."""
+    escaped = re.sub(r"([\[*?\\])", r"[\1]", path)
+    return f'Include "{escaped}"\n'
+
+
+def _parse_printed(printed: bytes) -> Settings:
+    found: Settings = {}
+    for line in os.fsdecode(printed).splitlines():
+        keyword, _, value = line.partition(" ")
+        if value:
+            found.setdefault(keyword.lower(), []).append(value)
+    return found
+
+
+@functools.lru_cache(maxsize=4)
+def _defaults(program: str, changed_ns: int) -> Settings:
+    """Return what ssh prints without a configuration. `changed_ns`: the time of the program's last change."""
+    context = ProgramContext((), "/")
+    try:
+        return _parse_printed(run_program([program, "-G", "-F", "none", "--", "localhost"], context, time.monotonic() + 10)[1])
+    except ProgramFailed:
+        return {}
+
+
+def _drop_defaults(found: Settings, defaults: Settings) -> None:
+    """Remove the algorithms that the configuration does not change: ours are then offered."""
+    for name in _ALGORITHMS:
+        if found.get(name.lower()) == defaults.get(name.lower()):
+            found.pop(name.lower(), None)
+
+
+def _split_files(text: str) -> list[str]:
+    """Return the files of a list that `ssh -G` prints without quotes: a part of it may belong to a name with spaces."""
+    files: list[str] = []
+    for part in text.split(" "):
+        starts_name = not files or part.startswith(("/", "~")) or part == "none"
+        if starts_name or (Path(absolute_path(part)).exists() and not Path(f"{files[-1]} {part}").exists()):
+            files.append(part)
+        else:
+            files[-1] += f" {part}"
+    return [name for name in files if name]
+
+
+def _in_home(path: str, home: str) -> str:
+    """Return a path that ssh expanded to the home directory of the password database as one in the caller's."""
+    own = _own_home().rstrip("/")
+    return home + path[len(own) :] if own and home != own and path.startswith(f"{own}/") else path
+
+
+# Values
+
+
+def _expanded(found: Settings, lookup: Lookup) -> HostSettings:
+    """Return the values as they are used. Raises InvalidOption for one that the host needs and that is invalid."""
+    values = _Values(found, lookup)
+    host = lookup.address = values.first("hostname") or lookup.host
+    lookup.port = lookup.port or values.port()
+    lookup.user = lookup.user or values.first("user")
+    lookup.alias = values.first("hostkeyalias")
+    agent = values.agent()
+    return HostSettings(
+        host=host,
+        port=lookup.port,
+        username=lookup.user or lookup.local_user,
+        known_hosts_name=lookup.alias,
+        identity_files=tuple(values.paths("identityfile", _DEFAULT_KEYS, required=False)),
+        certificate_files=tuple(values.paths("certificatefile", [], required=False)),
+        identities_only=values.flag("identitiesonly", default=False),
+        agent_path=agent,
+        known_hosts=tuple(values.paths("userknownhostsfile", _USER_KNOWN_HOSTS, required=True)),
+        global_known_hosts=tuple(values.paths("globalknownhostsfile", _GLOBAL_KNOWN_HOSTS, required=True)),
+        known_hosts_command=values.known_hosts_command(),
+        revoked_host_keys=tuple(values.paths("revokedhostkeys", [], required=True)),
+        proxy_command=values.command("proxycommand", "hknpr"),
+        proxy_jump=values.proxy_jump(),
+        remote_command=values.remote_command(),
+        environment=tuple(values.environment()),
+        algorithms=tuple(values.algorithms()),
+        login=tuple(values.login()),
+        network=tuple(values.network()),
+    )
+
+
+class _Values:
+    """The values of the settings of one host."""
+
+    def __init__(self, found: Settings, lookup: Lookup) -> None:
+        self._found = found
+        self._lookup = lookup
+
+    def first(self, keyword: str) -> str | None:
+        """Return the value of a setting; None if it is not set, or `none`."""
+        value = next(iter(self._found.get(keyword, ())), "")
+        return value if value and value.lower() != "none" else None
+
+    def flag(self, keyword: str, *, default: bool) -> bool:
+        value = (self.first(keyword) or "").lower()
+        return default if value not in ("yes", "true", "no", "false") else value in ("yes", "true")
+
+    def port(self) -> int:
+        value = next(iter(self._found.get("port", ())), "22")
+        if value.isdecimal() and 1 <= int(value) <= MAX_PORT:
+            return int(value)
+        raise self._invalid(f"Port {value} is not a port")
+
+    def paths(self, keyword: str, default: list[str], *, required: bool) -> list[str]:
+        """Return the files of a setting. One that cannot be expanded is skipped, or raises InvalidOption if it is required."""
+        paths = []
+        for value in self._found.get(keyword, default):
+            if value.lower() == "none":
+                continue
+            try:
+                path = self._lookup.expand_tokens(self._lookup.expand_variables(self._lookup.expand_home(value)))
+            except (KeyError, ValueError) as error:
+                if required:
+                    raise self._invalid(f"{keyword} {value}: {_reason(error)}") from None
+                continue
+            paths.append(absolute_path(path))
+        return list(dict.fromkeys(paths))
+
+    def agent(self) -> str | None:
+        """Return the agent's socket: IdentityAgent, which may be `none`, else $SSH_AUTH_SOCK."""
+        value, variables = next(iter(self._found.get("identityagent", ())), "SSH_AUTH_SOCK"), self._lookup.variables
+        if value.lower() == "none":
+            return None
+        if value == "SSH_AUTH_SOCK" or (value.startswith("$") and not value.startswith("${")):
+            value = variables.get(value.removeprefix("$"), "")
+            return absolute_path(value) if value else None
+        return next(iter(self.paths("identityagent", [], required=False)), None)
+
+    def command(self, keyword: str, tokens: str | None) -> str | None:
+        """Return a command line for a shell."""
+        command = self.first(keyword)
+        try:
+            return None if command is None else self._lookup.expand_for_shell(command, tokens)
+        except ValueError as error:
+            raise self._invalid(f"{keyword} {command}: {error}") from None
+
+    def known_hosts_command(self) -> tuple[str, ...]:
+        """Return the arguments of KnownHostsCommand, in which only the tokens of the host key are left."""
+        command = self.first("knownhostscommand")
+        if command is None:
+            return ()
+        try:
+            words = [self._lookup.expand_variables(word) for word in split_words(command)]
+            argv = tuple(self._lookup.expand_tokens(word, keep="%fHIKt") for word in words)
+        except (KeyError, ValueError) as error:
+            raise self._invalid(f"KnownHostsCommand {command}: {_reason(error)}") from None
+        if not argv or not Path(argv[0]).is_absolute():
+            raise self._invalid(f"KnownHostsCommand {command} is not an absolute path")
+        return argv
+
+    def remote_command(self) -> str | None:
+        """Return RemoteCommand, for the shell of the server, with its tokens expanded as far as they are known."""
+        command = self.first("remotecommand")
+        try:
+            return None if command is None else self._lookup.expand_tokens(command)
+        except ValueError:
+            return command
+
+    def proxy_jump(self) -> str | None:
+        value = self.first("proxyjump")
+        try:
+            return None if value is None else self._lookup.expand_tokens(value, "hnpr")
+        except ValueError as error:
+            raise self._invalid(f"ProxyJump {value}: {error}") from None
+
+    def environment(self) -> Iterable[tuple[str, str]]:
+        """Yield the variables of SendEnv, which may also remove patterns, and SetEnv."""
+        patterns: list[str] = []
+        for pattern in self._found.get("sendenv", ()):
+            if pattern.startswith("-"):
+                patterns = [one for one in patterns if not matches_pattern(pattern[1:], one)]
+            else:
+                patterns.append(pattern)
+        sent = {
+            name: value
+            for name, value in self._lookup.variables.items()
+            if any(matches_pattern(pattern, name) for pattern in patterns) and _is_text(name + value)
+        }
+        for setting in self._found.get("setenv", ()):
+            name, separator, value = setting.partition("=")
+            if name and separator and _is_text(setting):
+                sent[name] = value
+        return sorted(sent.items())
+
+    def algorithms(self) -> Iterable[tuple[str, tuple[str, ...]]]:
+        for name, (supported, default) in _ALGORITHMS.items():
+            text = self.first(name.lower())
+            if text is None or text == "default":
+                continue
+            selected = _select(text, [one.decode() for one in supported()], [one.decode() for one in default()])
+            if not selected:
+                raise self._invalid(f"{name} {text} has no algorithm that this client supports")
+            yield name, tuple(selected)
+
+    def login(self) -> Iterable[tuple[str, bool | tuple[str, ...]]]:
+        key = (self.first("pubkeyauthentication") or "yes").lower()
+        if key in ("no", "false"):
+            yield "public_key_auth", False
+        interactive = "kbdinteractiveauthentication"
+        if not self.flag(interactive, default=self.flag("challengeresponseauthentication", default=True)):
+            yield "kbdint_auth", False
+        if not self.flag("passwordauthentication", default=True):
+            yield "password_auth", False
+        if preferred := self.first("preferredauthentications"):
+            yield "preferred_auth", tuple(preferred.split(","))
+
+    def network(self) -> Iterable[tuple[str, str | bool]]:
+        family = (self.first("addressfamily") or "any").lower()
+        if family in ("inet", "inet6"):
+            yield "family", family
+        if address := self.first("bindaddress"):
+            yield "bind_address", address
+        if not self.flag("tcpkeepalive", default=True):
+            yield "tcp_keepalive", False
+
+    def _invalid(self, what: str) -> InvalidOption:
+        return InvalidOption(f"the settings for {self._lookup.host} in the SSH configuration cannot be used: {what}")
+
+
+def _reason(error: Exception) -> str:
+    return f"the variable {error.args[0]} is not set" if isinstance(error, KeyError) else str(error)
+
+
+def _is_text(text: str) -> bool:
+    return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def _select(text: str, supported: list[str], default: list[str]) -> list[str]:
+    """Return the algorithms of a setting: a list of patterns, or a change of the defaults with +, - or ^ (ssh_config(5))."""
+    change = text[0] if text[0] in "+-^" else ""
+    patterns = text.removeprefix(change).split(",")
+    pool = default if change == "-" else supported
+    matching = list(dict.fromkeys(name for pattern in patterns for name in pool if matches_pattern(pattern, name)))
+    if change == "-":
+        return [name for name in default if name not in matching]
+    rest = [name for name in default if name not in matching] if change else []
+    return rest + matching if change == "+" else matching + rest
+
+
+def asyncssh_arguments(settings: Mapping[str, str | bool]) -> dict[str, object]:
+    """Return the arguments of asyncssh for `HostSettings.network`."""
+    arguments: dict[str, object] = {}
+    if family := settings.get("family"):
+        arguments["family"] = socket.AF_INET6 if family == "inet6" else socket.AF_INET
+    if address := settings.get("bind_address"):
+        arguments["local_addr"] = (address, 0)
+    if "tcp_keepalive" in settings:
+        arguments["tcp_keepalive"] = False
+    return arguments
+
+
+def read_without_ssh(hop: SshJumpHost, options: SshConnectOptions, context: ProgramContext, deadline: float) -> HostSettings:
+    """Return the settings of our own reader, which is used where ssh(1) is not installed. For tests."""
+    lookup = _lookup(hop, context, deadline)
+    return _expanded(_read(options, lookup), lookup)
