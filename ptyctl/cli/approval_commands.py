@@ -150,6 +150,10 @@ def _print_answer(entry: ApprovalEntry, done: str, *, as_json: bool) -> None:
         print_json(entry.payload())
     else:
         text = " ⏎ ".join(text_lines(entry.approved_text or entry.text))
+        if entry.state in ("stale", "expired", "withdrawn"):
+            done = f"not typed, because the request is {entry.state} ({escape_controls(entry.comment or 'it has ended')})"
+        elif entry.used and done == "approved":
+            done = "approved and typed"
         typer.echo(f"{done}: {text if len(text) <= _CELL else text[:_CELL] + '…'} on {where(entry)}, for {asked_by(entry)}")
 
 

@@ -23,7 +23,7 @@ from ptyctl.core.sanitizer import escape_controls
 from ptyctl.core.screen.cells import width
 from ptyctl.daemon.client import RemoteController
 
-from .approval_text import asked_by, describe, remaining, text_lines, where
+from .approval_text import asked_by, describe, describe_outcome, marked_parts, remaining, text_lines, where
 from .approval_text import state as describe_state
 from .attach.local_terminal import LocalTerminal, terminal_signals
 from .client import without_none
@@ -31,6 +31,8 @@ from .errors import format_error
 
 #: How long one call waits for changes (ms), and the pause before the next attempt without a daemon (seconds).
 _WATCH_MS, _RETRY_S = 30_000, 1.0
+#: How long a request that has selected itself must have been shown before a key approves it (seconds).
+_READ_S = 1.0
 #: Number of ended requests that remain listed.
 _MAX_ENDED = 50
 _KEYS = re.compile(r"\x1b\[[0-9;]*[A-Za-z~]|\x1bO[A-Za-z]|.", re.DOTALL)
@@ -112,6 +114,12 @@ class Inbox:
         self._scroll = 0
         #: The request whose whole text was on the screen.
         self._seen: str | None = None
+        #: The request that was selected because it arrived, and since when it is shown, until a key is about it.
+        self._arrived: str | None = None
+        self._arrived_at: float | None = None
+        self._drawn_at = 0.0
+        #: Approved requests whose text was not typed yet.
+        self._approved: set[str] = set()
 
     def report(self, message: str) -> None:
         """Show a message in the last row until the next key."""
@@ -140,15 +148,30 @@ class Inbox:
             del self._entries[key]
         if self._selected is None:
             self._selected = next((key for key, entry in self._entries.items() if entry.state == "pending"), None)
+            self._arrived, self._arrived_at = (self._selected if self._known else None), None
+        for key in self._approved & changed.keys():
+            self.answered(changed[key])
         if not self._known:
             self._known, self.message = True, ""
+
+    def answered(self, entry: ApprovalEntry) -> None:
+        """Report what became of a request that the user has answered."""
+        if entry.state == "approved" and not entry.used:
+            self._approved.add(entry.approval_id)
+        else:
+            self._approved.discard(entry.approval_id)
+        self.report(describe_outcome(entry))
 
     def view(self, entry: ApprovalEntry) -> None:
         """Show a request with its screen."""
         self._viewed, self._scroll = entry, 0
 
-    def press(self, typed: str) -> Answer | str | None:
-        """Handle the keys of one read. Returns an answer, or the id of a request to view."""
+    def press(self, typed: str, now: float | None = None) -> Answer | str | None:
+        """Handle the keys of one read, by default at the time of the last frame.
+
+        Returns an answer, or the id of a request to view.
+        """
+        self._drawn_at = self._drawn_at if now is None else now
         keys = _KEYS.findall(typed)
         if self._input is None and len(keys) > 1 and {"a", "d", "e"} & set(keys):
             self.message = "several keys arrived at once and were ignored: press one key at a time"
@@ -173,12 +196,19 @@ class Inbox:
         return None
 
     def _press_on(self, entry: ApprovalEntry, key: str) -> Answer | str | None:
+        has_just_arrived = self._arrived == entry.approval_id and (
+            self._arrived_at is None or self._drawn_at - self._arrived_at < _READ_S
+        )
+        if key in ("v", "d"):
+            self._arrived = None
         if key == "v":
             return entry.approval_id
         if entry.state != "pending":
             self.message = f"this request is {entry.state}; choose another one with j and k"
         elif key == "d":
             self._answering, self._input = entry.approval_id, LineInput("decline, because:")
+        elif has_just_arrived:
+            self.message = "this request has just arrived: read it first, and press the key again"
         elif self._seen != entry.approval_id:
             self.message = "the text is longer than shown: press v, and scroll to its end first"
         elif key == "a":
@@ -211,10 +241,14 @@ class Inbox:
         ids = list(self._entries)
         if ids:
             at = ids.index(self._selected) if self._selected in self._entries else -1
+            self._arrived = None
             self._selected = ids[min(max(at + (1 if key in ("down", "page_down") else -1), 0), len(ids) - 1)]
 
     def render(self, cols: int, rows: int, now: float) -> list[str]:
         """Return the rows of the screen."""
+        self._drawn_at = now
+        if self._arrived is not None and self._arrived_at is None:
+            self._arrived_at = now
         pending = sum(entry.state == "pending" for entry in self._entries.values())
         help_text = _VIEW_HELP if self._viewed is not None else _HELP
         title = _reverse(f" approvals: {pending} waiting", help_text, cols)
@@ -255,7 +289,8 @@ class Inbox:
         """Return the rows of a request: the reason, and as much of its text as fits in `room` rows."""
         facts = [
             f"asked by {asked_by(entry)} on {where(entry)}, mode {escape_controls(entry.mode or '?')}",
-            f"because {escape_controls(entry.reason)} ({escape_controls(', '.join(entry.rules))})",
+            f"because {escape_controls(entry.reason)} ({escape_controls(', '.join(entry.rules))})"
+            + (f": {'; '.join(parts)}" if (parts := marked_parts(entry)) and parts != text_lines(entry.text) else ""),
         ]
         if entry.state != "pending":
             comment = f": {escape_controls(entry.comment)}" if entry.comment else ""
@@ -346,7 +381,7 @@ class _Program:
         if not data:
             self.quit()
             return
-        outcome = self._inbox.press(self._decoder.decode(data))
+        outcome = self._inbox.press(self._decoder.decode(data), time.time())
         if isinstance(outcome, Answer):
             self._start(self._answer(outcome))
         elif outcome is not None:
@@ -369,8 +404,7 @@ class _Program:
         reply = await self._controller.approvals(answer.request())
         assert reply.approval is not None
         self._inbox.update(ApprovalsReply(approvals=[reply.approval], answerable=True), complete=False)
-        text = reply.approval.approved_text or reply.approval.text
-        self._inbox.report(f"{reply.approval.state}: {escape_controls(text)}")
+        self._inbox.answered(reply.approval)
 
     async def _view(self, approval_id: str) -> None:
         reply = await self._controller.approvals(ApprovalsRequest(action="get", approval_id=approval_id))

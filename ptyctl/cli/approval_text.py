@@ -66,6 +66,15 @@ def state(entry: ApprovalEntry, now: float) -> str:
     return ", ".join(parts)
 
 
+def describe_outcome(entry: ApprovalEntry) -> str:
+    """Return what became of a request that was answered: whether its text was typed, and otherwise why not."""
+    text = " ⏎ ".join(text_lines(entry.approved_text or entry.text))
+    if entry.state == "approved":
+        return f"approved: {text} ({'typed' if entry.used else 'not typed yet'})"
+    why = f" ({escape_controls(entry.comment)})" if entry.comment and entry.state != "declined" else ""
+    return f"{entry.state}: {text}{' was not typed' if why else ''}{why}"
+
+
 def remaining(until_ms: int, now: float) -> str:
     """Return the time until `until_ms` in minutes and seconds."""
     seconds = max(round(until_ms / 1000 - now), 0)

@@ -84,7 +84,7 @@ OPERATIONS: Mapping[type[Request], Operation | Mapping[str, Operation]] = {
     ApprovalsRequest: {
         "list": Operation.STATUS,
         "get": Operation.STATUS,
-        "watch": Operation.APPROVE,
+        "watch": Operation.STATUS,
         "approve": Operation.APPROVE,
         "decline": Operation.APPROVE,
         "revoke": Operation.APPROVE,
@@ -220,6 +220,8 @@ class AccessController:
         if request.via == "elicitation":
             _check_elicitation(request)
         await self._admit(request)
+        if request.action == "watch" and current_principal().kind is Kind.AGENT:
+            _forbid(current_principal(), Operation.APPROVE)  # agents list their requests; the number of watches is limited
         return await self._controller.approvals(request, sees=self._sees_request)
 
     async def aclose(self) -> None:

@@ -20,7 +20,7 @@ from ptyctl.api.model import MAX_REPLY_BYTES
 from ptyctl.cancellation import cancel_and_wait
 from ptyctl.core.lease import Owner
 from ptyctl.core.limits import Limit, UseCounter
-from ptyctl.core.principal import Kind
+from ptyctl.core.principal import Kind, Operation
 from ptyctl.core.states import ApprovalState
 from ptyctl.files import replace_file
 from ptyctl.session.activity import Recorder
@@ -149,7 +149,8 @@ class ApprovalCalls:
         revision = int(number) if run == self._run and number.isdecimal() else None
         deadline = asyncio.get_running_loop().time() + request.timeout_ms / 1000
         with self._watches.counting():
-            if current_principal().kind is Kind.AGENT:
+            by = current_principal()
+            if by.kind is Kind.AGENT or not by.may(Operation.APPROVE):
                 return await self._changes(revision, deadline, sees)
             with self._approvals.watching():
                 return await self._changes(revision, deadline, sees)

@@ -139,6 +139,46 @@ def test_requests_of_an_ended_daemon_are_not_waiting_any_more() -> None:
     assert rows[1].split()[1] == "expired"
 
 
+@pytest.mark.parametrize("key", ["a", "e"])
+def test_key_at_the_moment_a_request_arrives_does_not_answer_it(key: str) -> None:
+    shown = inbox()
+    shown.update(ApprovalsReply(approvals=[entry()], answerable=True), complete=False)
+    assert shown.press(key, NOW) is None  # before it is on the screen
+    screen(shown)
+    assert shown.press(key, NOW + 0.9) is None
+    assert "just arrived" in screen(shown)[-1]
+    assert not any(row.startswith("approve:") for row in screen(shown))
+    assert shown.press("a", NOW + 1) == Answer("approve", "ap-1")
+
+
+def test_request_that_arrived_and_was_viewed_is_approved_at_once() -> None:
+    shown = inbox()
+    shown.update(ApprovalsReply(approvals=[entry()], answerable=True), complete=False)
+    screen(shown)
+    assert shown.press("v", NOW) == "ap-1"
+    assert shown.press("a", NOW) == Answer("approve", "ap-1")
+
+
+@pytest.mark.parametrize(
+    ("reply", "reported"),
+    [
+        ({"state": "approved", "used": True}, "approved: reload (typed)"),
+        ({"state": "stale", "comment": "the lock has ended"}, "stale: reload was not typed (the lock has ended)"),
+        ({"state": "expired", "comment": "too late"}, "expired: reload was not typed (too late)"),
+        ({"state": "withdrawn", "comment": "closed"}, "withdrawn: reload was not typed (closed)"),
+    ],
+)
+def test_outcome_of_an_approval_is_reported_when_it_is_known(reply: dict[str, Any], reported: str) -> None:
+    shown = inbox(entry())
+    shown.answered(entry(state="approved"))
+    assert screen(shown)[-1] == "approved: reload (not typed yet)"
+    shown.update(ApprovalsReply(approvals=[entry(**reply)], answerable=True), complete=False)
+    assert screen(shown)[-1] == reported
+    shown.press("k")
+    shown.update(ApprovalsReply(approvals=[entry(**reply)], answerable=True), complete=False)
+    assert screen(shown)[-1] == ""
+
+
 @pytest.mark.parametrize("typed", ["aa", "aj", "xe", "dq"])
 def test_keys_that_arrive_together_answer_nothing(typed: str) -> None:
     shown = inbox(entry())

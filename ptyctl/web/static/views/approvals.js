@@ -283,7 +283,8 @@ export function mount(root) {
     const textField = html`<label class="field">Text to approve
       <textarea rows=${Math.min(12, (edited ?? "").split("\n").length)} .value=${edited ?? ""}
         @input=${(/** @type {any} */ event) => ((edited = event.target.value), update())}></textarea></label>`;
-    return html`<form class="answer" @submit=${(/** @type {Event} */ event) => event.preventDefault()}>
+    const isOwn = user.name === entry.principal;
+    return html`${isOwn ? html`<p class="notice">You asked for this: another person must approve it, unless the setting approvals.allow_self is true.</p>` : nothing}<form class="answer" @submit=${(/** @type {Event} */ event) => event.preventDefault()}>
       ${edited === null ? nothing : textField}
       <label class="field">Comment <input autocomplete="off" maxlength="2000" placeholder="optional; the requester gets it" .value=${comment}
         @input=${(/** @type {any} */ event) => (comment = event.target.value)}></label>
