@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -38,6 +38,9 @@ _SETTING_COMMANDS = (
     | frozenset(("trap", "cd", ":", "true", "false", "enable", "disable", "bind", "bindkey", "emulate", "autoload"))
     | frozenset(("add-zsh-hook",))
 )
+#: A word that no shell changes, and the parts of another one that are quoted in different ways.
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9_@+:,./-]+")
+_PARTS_OF_WORD = re.compile(r"[\\']|[^\\']+")
 #: A redirection, whose target follows.
 _REDIRECTION = re.compile(r"&?[<>]+[&|-]?")
 _SUBSTITUTIONS = ("$(", "`")
@@ -113,6 +116,21 @@ def only_sets_up(command: str) -> bool:
     if not words or any(text in command for text in _SUBSTITUTIONS):
         return False
     return all(part[0] in _SETTING_COMMANDS for part in _simple_commands(words))
+
+
+def quote_word(word: str) -> str:
+    """Return a word in quotes that bash, zsh, fish, dash, ksh, mksh and busybox read alike.
+
+    Backslashes and single quotes are escaped outside the quotes: fish also escapes them within. zsh expands a plain `=ls`.
+    """
+    if _PLAIN_WORD.fullmatch(word):
+        return word
+    return "".join(f"\\{part}" if part in "\\'" else f"'{part}'" for part in _PARTS_OF_WORD.findall(word)) or "''"
+
+
+def quote_words(words: Iterable[str]) -> str:
+    """Return words as a command line that each shell reads alike."""
+    return " ".join(map(quote_word, words))
 
 
 def _words(command: str) -> list[str]:

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import translate
 from functools import cache, lru_cache
@@ -113,7 +113,10 @@ class ShellCommands(Protocol):
     def recalls(self) -> bool: ...
 
 
-ReadShell = Callable[[str], ShellCommands]
+class ReadShell(Protocol):
+    """Finds the commands of a text for a shell, whose dialect may be known."""
+
+    def __call__(self, text: str, shell: str | None = None, /) -> ShellCommands: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +149,7 @@ class RuleSet:
         self._known = tuple(rule for rule in known if rule.decision is not Decision.ALLOW)
         conditions = [rule.when for rule in (*self._rules, *self._known)]
         unused = [key for key in ORIGIN_KEYS if all(getattr(when, key) is None for when in conditions)]
-        self._unused: dict[str, Any] = dict.fromkeys(unused) | {"text": ""}
+        self._unused: dict[str, Any] = dict.fromkeys(unused) | {"text": "", "shell": None}
         self._scope_of = lru_cache(_SCOPES)(self._find_scope)
 
     def scope(self, request: DecisionRequest, names: tuple[str, ...], *, contexts: bool) -> _Scope:
@@ -233,7 +236,7 @@ class Evaluator:
         return self._of_shell(replace(request, text=text), scopes, settings, known_only=known_only)
 
     def _of_shell(self, request: DecisionRequest, scopes: _Scopes, settings: PolicySettings, *, known_only: bool) -> Verdict:
-        form, scope = self._read_shell(request.text), scopes.here
+        form, scope = self._read_shell(request.text, request.shell), scopes.here
         findings = _Findings()
         findings.add_text(scope.matching(form.text))
         for command in form.commands:

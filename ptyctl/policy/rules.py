@@ -71,6 +71,7 @@ class DecisionRequest:
         device: the name in the inventory.
         kind: of the principal: person or agent.
         where: at a prompt of the platform, or in another program.
+        shell: the dialect of the shell that reads the text (`fish`); None if it is not known, or none reads it.
     """
 
     text: str
@@ -82,6 +83,7 @@ class DecisionRequest:
     principal: str | None = None
     task: str | None = None
     where: Where = "prompt"
+    shell: str | None = None
 
 
 #: Keys of `When` that name where a request comes from.

@@ -20,7 +20,7 @@ from .rules import Match
 from .shell_arithmetic import assigned_variables, evaluates_arguments, evaluates_value, is_evaluated
 from .shell_runners import PROGRAMS_WITH_ESCAPES, SHELLS, UNKNOWN_TEXT, inner_command, shell_escapes, starts_shell
 from .shell_syntax import Budget, TooComplexError, parse_shell, source
-from .shell_variants import parts, plain_parts, variants, variants_with_error
+from .shell_variants import fish_as_posix, is_read_as_in_fish, parts, plain_parts, variants, variants_with_error, words_anywhere
 from .shell_words import (
     Expansion,
     Glob,
@@ -132,6 +132,8 @@ _INPUT_INTERPRETERS = frozenset("python perl ruby node php lua tclsh expect osas
 _MAX_VALUES = 32
 #: Most words that unknown arguments of a command are compared as; with more, these arguments may be anything.
 _MAX_LIKELY = 1000
+#: Most words of a text that may be read in another way; with more, it may be any command.
+_MAX_WORDS_ANYWHERE = 128
 _HARMLESS_TARGETS = frozenset(("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"))
 
 
@@ -335,12 +337,43 @@ def _expanded_part(match: re.Match[str]) -> str:
     return _NOT_EXPANDED_IN_QUOTES.sub("''", expanded)
 
 
-def canonical_shell(text: str) -> ShellText:
+def canonical_shell(text: str, shell: str | None = None) -> ShellText:
     """Return the canonical form of what is typed at a shell's prompt, one or several lines.
 
     Of a text that is too long to be parsed, only commands whose words are all known are found, and it is unparsed.
+
+    Args:
+        shell: the dialect of the shell; None is a POSIX shell or zsh. A text that fish may read in another way is unparsed:
+            then each word may also be a command, with all others as its arguments.
     """
-    return _kept_form(text) if len(text) <= _KEPT_TEXT else _form(text)
+    form = _kept_form(text) if len(text) <= _KEPT_TEXT else _form(text)
+    if shell != "fish":
+        return form
+    if not is_read_as_in_fish(text):
+        return _read_anyhow(text, form)
+    return form if (posix := fish_as_posix(text)) == text else _joined(form, canonical_shell(posix))
+
+
+def _joined(one: ShellText, certain: ShellText) -> ShellText:
+    """Add the commands of a reading to those of the one that is certain."""
+    commands = tuple(dict.fromkeys((*certain.commands, *one.commands)))
+    return replace(
+        certain, commands=commands, text="\n".join(dict.fromkeys((*certain.text.split("\n"), *one.text.split("\n"))))
+    )
+
+
+def _read_anyhow(text: str, form: ShellText) -> ShellText:
+    """Add a command for each word of a text that may be read in another way; an `opaque` one has too many words."""
+    words = words_anywhere(text)
+    reason = form.unparsed or "the shell may read this text otherwise than bash"
+    if len(words) > _MAX_WORDS_ANYWHERE:
+        return replace(form, unparsed=reason, evaluates=False, opaque=True)
+    commands = dict.fromkeys(form.commands)
+    lines = [form.text]
+    for place, name in enumerate(words):
+        commands[Command(_named((name, *words[:place], *words[place + 1 :])))] = None
+        lines.append(" ".join(words[place:]))
+    return replace(form, commands=tuple(commands), text="\n".join(lines), unparsed=reason, evaluates=False)
 
 
 def _form(text: str) -> ShellText:

@@ -182,7 +182,7 @@ _GIT_PROGRAM = re.compile(
 )
 #: Words in front of a command that take no options; a keyword is one in a line that is no complete command.
 _WITHOUT_OPTIONS = frozenset(
-    "noglob nocorrect - and or not coproc builtin busybox toybox repeat { ! if elif then else while until do".split()  # noqa: SIM905
+    "noglob nocorrect - and or not coproc builtin busybox toybox repeat { ! begin if elif then else while until do".split()  # noqa: SIM905
 )
 #: Runners none of whose options takes an argument.
 _ORDINARY = frozenset(

@@ -32,6 +32,28 @@ _CONTINUED_FOR_CERTAIN = re.compile(
     )*+\Z""",
     re.DOTALL | re.VERBOSE,
 )
+#: Text that fish splits into the same words and commands as bash. In fish a backslash escapes also in single quotes, and
+#: before letters it is a code (`\\x72m` is `rm`); backquotes, here-documents, `$'...'`, `${...}` and `((` mean something else.
+_AS_IN_FISH = re.compile(
+    r"""(?>
+      [^\\'"`$<>\#(]+
+    | \\(?:[^\w\n]|\n(?![ \t]*\#))
+    | '(?>[^'\\]+|\\[^'\\])*+'
+    | "(?>[^"\\`$]+|\\.|\$(?![({])|\$\([^()'"\\`$]*\))*+"
+    | \$(?!['"{]|\(\()
+    | <(?!<)
+    | >(?!\|)
+    | \((?!\()
+    | \#(?:(?<=[\w"'.,:/=%+-]\#)|(?<![^\s]\#)[^\\'"\n]*(?=\n|\Z))
+    )*+\Z""",
+    re.DOTALL | re.VERBOSE,
+)
+#: What separates words in some shell, the codes of characters of fish, and quotes.
+_BETWEEN_WORDS = re.compile(r"[\s;&|<>(){}`$#]+")
+_FISH_CODE = re.compile(r"\\(?:[xX]([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|([^\w]))", re.DOTALL)
+_QUOTES = re.compile(r"['\"]")
+#: The beginning of a substitution of fish, or text that has none.
+_FISH_SUBSTITUTION = re.compile(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*"|(?<![^\s])\#[^\n]*|\$\(|\(""", re.DOTALL)
 #: The name of a coprocess, or nothing, in front of a compound command (bash).
 _COPROCESS = re.compile(r"\bcoproc[ \t]+(?:[A-Za-z_]\w*[ \t]+)?(?=[{(]|\[\[|(?:while|until|for|if|case|select)\b)")
 #: An escaped character, or text in backquotes.
@@ -91,6 +113,33 @@ def variants_with_error(text: str) -> Iterator[str]:
 
 def _without_redirection(match: re.Match[str]) -> str:
     return match[0] if match[1] is None else " "
+
+
+def is_read_as_in_fish(text: str) -> bool:
+    """Return whether fish certainly splits a text into the same words and commands as bash does."""
+    return _AS_IN_FISH.match(text) is not None
+
+
+def fish_as_posix(text: str) -> str:
+    """Return a text that `is_read_as_in_fish` with its substitutions as bash writes them: `(x)` of fish is `$(x)`."""
+    return _FISH_SUBSTITUTION.sub(lambda match: "$(" if match[0] == "(" else match[0], text)
+
+
+def words_anywhere(text: str) -> list[str]:
+    """Return the different words that a text may have, whatever its quotes and escapes mean."""
+    decoded = _FISH_CODE.sub(_decoded, text)
+    found: dict[str, None] = {}
+    for reading in dict.fromkeys((text, decoded, text.replace("\\", ""))):
+        for mark in ("", " "):
+            found.update(dict.fromkeys(_BETWEEN_WORDS.split(_QUOTES.sub(mark, reading))))
+    return [word for word in found if word]
+
+
+def _decoded(match: re.Match[str]) -> str:
+    if match[5] is not None:
+        return "" if match[5] == "\n" else match[5]
+    code = match[1] or match[2] or match[3]
+    return chr(min(int(code, 16), 0x10FFFF) if code else int(match[4], 8))
 
 
 def _may_keep_backslash(text: str) -> bool:

@@ -205,8 +205,7 @@ class Authorization:
             if len(text) > LONG_TEXT:
                 raise place_changed("the command")
             verdict = self._judgement(places, writer).verdict(text, places)
-        if places[0].where == "program":
-            writer.review.record_program()
+        writer.review.record_reader(places[0].shell, is_program=places[0].where == "program")
         verdict = self._with_certainty(verdict, text, places, writer, is_quoted=is_quoted)
         approval = self._enforcement.apply(verdict, text, places, writer, block_id)
         if approval is None:

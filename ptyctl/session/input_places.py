@@ -90,7 +90,7 @@ class InputPlaces:
     def _shell_place(self, name: str | None) -> Place:
         if name is None and self._far_end.is_shell():
             name = SHELL_PLATFORM
-        return Place(name)
+        return Place(name, shell=self._far_end.dialect())
 
     def _shows_prompt(self) -> bool:
         line = self._terminal.last_line()

@@ -62,13 +62,15 @@ class Subject(NamedTuple):
 class Place(NamedTuple):
     """The program that gets a text. The shell below it may read the text later, so that the rules of the shell count, too.
 
-    `is_ahead`: the program may not read it at all; then also words that are not known count in the shell.
+    `is_ahead`: the program may not read it at all; then also words that are not known count in the shell. `shell`: the
+    dialect of the shell there; None if it is not known.
     """
 
     platform: str | None
     mode: str | None = None
     where: Where = "prompt"
     is_ahead: bool = False
+    shell: str | None = None
 
 
 def stricter(one: Verdict | None, other: Verdict) -> Verdict:
@@ -196,6 +198,7 @@ class Judgement:
             principal=self.principal,
             task=self.task_id,
             where=place.where,
+            shell=place.shell,
         )
 
 

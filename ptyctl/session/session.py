@@ -17,7 +17,7 @@ from ptyctl.api.session import Expect, GivenUp, LastCommand, LimitUse, Pace, Ses
 from ptyctl.clock import epoch_ms
 from ptyctl.core.lease import Lease, LeaseEnd, Leases, Owner
 from ptyctl.core.marks import PlacedMark
-from ptyctl.core.shells import shell_dialect
+from ptyctl.core.shells import Dialect, shell_dialect
 from ptyctl.core.states import SessionState, StateEvent, TerminalMode, next_state
 from ptyctl.files import write_memory_file
 from ptyctl.platforms import DeviceProfile, Platform, common
@@ -233,6 +233,7 @@ class Session:
                 is_shell=self.has_shell,
                 has_marks=lambda: self.selector.has_marks,
                 is_running=lambda: self.runs.current is not None,
+                dialect=self.dialect,
             ),
             bond=self._bond,
             post_notice=self.notices.post,
@@ -862,6 +863,15 @@ class Session:
         self.stream.mask_typed(secret)
         if self.error_output is not None:
             self.error_output.mask_typed(secret)
+
+    def dialect(self) -> Dialect | None:
+        """Return the dialect of the shell that reads a command; None if it is not known."""
+        shell = self.selector.shell
+        if (in_foreground := self.terminal.foreground_shell()) is not None:
+            return in_foreground
+        if shell is not None and shell.marker is not None:
+            return shell.marker.dialect
+        return shell_dialect(self.spec.program or "")
 
     def has_shell(self) -> bool:
         """Return whether a shell runs in the session: its program, one that replaced it (`env bash`), or a probed one."""

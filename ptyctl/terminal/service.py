@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import shlex
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from ptyctl.api.pty import PtyEndSession, PtyReply
 from ptyctl.api.session import PtyOptions, SessionEntry, SessionRequest, TerminalInfo, Timeouts
 from ptyctl.cancellation import cancel_and_wait
 from ptyctl.controller.call_memory import DurableCallMemory, RepeatableCall, repeatable, was_refused
+from ptyctl.core.shells import quote_word, quote_words
 from ptyctl.internal_error import internal_error
 from ptyctl.trace import tracing
 
@@ -482,11 +482,12 @@ def _command_line(execution: Execution, cwd: str | None = None, env: Mapping[str
     assert execution.command is not None, "the validation requires it"
     words = (execution.command, *(execution.args or ()))
     if cwd is None and not env:
-        return execution.command if execution.args is None else shlex.join(words)
+        return execution.command if execution.args is None else quote_words(words)
     if execution.args is None:
         words = ("sh", "-c", execution.command)
     folder = () if cwd is None else ("-C", cwd)
-    return shlex.join(("env", *folder, *(f"{name}={value}" for name, value in (env or {}).items()), *words))
+    assignments = (f"{name}={quote_word(value)}" for name, value in (env or {}).items())
+    return " ".join((quote_words(("env", *folder)), *assignments, quote_words(words)))
 
 
 def _is_busy(entry: SessionEntry) -> bool:

@@ -49,7 +49,7 @@ class StubText:
     recalls: bool = False
 
 
-def stub_shell(text: str) -> StubText:
+def stub_shell(text: str, _shell: str | None = None) -> StubText:
     """One command, without operators and substitutions; anything else is unparsed."""
     try:
         words = tuple(shlex.split(text))

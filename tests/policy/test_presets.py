@@ -126,6 +126,46 @@ def test_readonly_allows_show_command_with_redirection_in_the_middle(text: str) 
     assert preset("readonly").evaluator.verdict(DecisionRequest(text, "linux")).decision is Decision.ALLOW
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "echo '\\' '; rm -rf / #'",
+        "printf '%s\n' '\\\\' '; rm -rf / #'",
+        "\\x72m -rf /",
+        "\\162m -rf /",
+        "\\u0072m -rf /",
+        "rm -rf (echo /)",
+        "begin rm -rf /; end",
+        "cat <<'X'\nrm -rf /\nX",
+        "echo `'; rm -rf / #'`",
+        "x 2>| rm -rf /",
+        "echo ${x:-'\n}; rm -rf /\n'}",
+        "echo $'\\'; rm -rf / #'",
+    ],
+)
+def test_text_that_fish_reads_otherwise_than_bash_is_judged_by_words_anywhere(text: str) -> None:
+    found = {
+        name: preset(name).evaluator.verdict(DecisionRequest(text, "linux", shell="fish")) for name in ("guarded", "readonly")
+    }
+    assert {name: verdict.decision for name, verdict in found.items()} == {"guarded": Decision.ASK, "readonly": Decision.DENY}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ls (pwd)",
+        "echo it\\'s",
+        "set x (date)",
+        "grep '\\d' x; and ls",
+        "printf '%s\\n' x",
+        "ls # all",
+        *TASKS["linux"]["show"],
+    ],
+)
+def test_usual_command_in_fish_needs_no_approval_with_guarded(text: str) -> None:
+    assert preset("guarded").evaluator.verdict(DecisionRequest(text, "linux", shell="fish")).decision is Decision.ALLOW
+
+
 def test_readonly_allows_no_show_command_in_an_unknown_mode() -> None:
     verdict = preset("readonly").evaluator.verdict(DecisionRequest("show version", "cisco_ios"))
     assert (verdict.decision, verdict.rules) == (Decision.DENY, ())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shlex
 from pathlib import Path
 
 from ptyctl.api.blocks import BlockOrigin
@@ -22,7 +21,7 @@ from ptyctl.api.pty import (
 )
 from ptyctl.core.control_sequences import ETX
 from ptyctl.core.marker import Marker
-from ptyctl.core.shells import shell_dialect
+from ptyctl.core.shells import quote_word, shell_dialect
 from ptyctl.core.spool import UTF8_MAX_BYTES, first_character, whole_characters
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.runs.run import UNTYPED, Run
@@ -250,7 +249,4 @@ def _in_directory(session: Session, directory: str, cmd: str) -> str:
         dialect = shell_dialect(program) if program is not None else "posix" if session.spec.probe_shell else None
     if dialect is None:
         raise unsupported("cwd needs a shell, and this is not known to be one", hint="leave cwd out", field="cwd")
-    quoted = shlex.quote(directory)
-    if dialect == "fish":
-        quoted = "'" + directory.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    return f"cd -- {quoted} && {Marker('', dialect).eval_command(cmd)}"
+    return f"cd -- {quote_word(directory)} && {Marker('', dialect).eval_command(cmd)}"

@@ -81,7 +81,7 @@ class Review:
     """The result of judging a writer's input: the last verdict, and the approval that the input waits for or has.
 
     `warned`: the last verdict that warns. `edited`: the approver has changed the text. `is_secret`: the text must not be
-    shown. `is_for_program`: a command was judged as input of a program.
+    shown. `is_for_program`: a command was judged as input of a program. `shell`: the dialect that it was judged for.
     """
 
     verdict: Verdict | None = None
@@ -90,6 +90,7 @@ class Review:
     edited: bool = False
     is_secret: bool = False
     is_for_program: bool = False
+    shell: str | None = None
     _is_canonical_taken: bool = False
 
     def record(self, verdict: Verdict) -> None:
@@ -98,9 +99,9 @@ class Review:
         if verdict.decision is Decision.WARN:
             self.warned = verdict
 
-    def record_program(self) -> None:
-        """Record that a command was judged as input of a program."""
-        self.is_for_program = True
+    def record_reader(self, shell: str | None, *, is_program: bool) -> None:
+        """Record what a command was judged for: a program, or a shell of a dialect, None if that is not known."""
+        self.shell, self.is_for_program = shell, self.is_for_program or is_program
 
     def record_request(self, permit: Permit) -> None:
         """Record that the input waits for an approval."""

@@ -53,6 +53,7 @@ class FarEnd:
         is_shell: whether a session without a platform has a POSIX shell.
         has_marks: whether the shell reports its prompts.
         is_running: whether a command of a run runs in it.
+        dialect: the dialect of the shell that reads a command; None if it is not known.
     """
 
     platform: Callable[[], str | None]
@@ -61,6 +62,7 @@ class FarEnd:
     is_shell: Callable[[], bool]
     has_marks: Callable[[], bool]
     is_running: Callable[[], bool]
+    dialect: Callable[[], Dialect | None]
 
     def is_at_marked_prompt(self) -> bool:
         """Return whether a shell that reports its prompts runs no command."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -15,7 +14,7 @@ from ptyctl.core.marker import FISH_CHECK_KEY, AsciiMarker, Marker, as_paste, is
 from ptyctl.core.marks import OSC_NUMBER, PlacedMark
 from ptyctl.core.renderer import render
 from ptyctl.core.search import Search, compile_pattern
-from ptyctl.core.shells import Dialect, only_sets_up, reads_lines, shell_change
+from ptyctl.core.shells import Dialect, only_sets_up, quote_word, reads_lines, shell_change
 from ptyctl.files import write_memory_file
 from ptyctl.platforms.device_profile import QUESTION
 from ptyctl.policy.shell_end import is_read_as_given
@@ -79,7 +78,7 @@ class ShellStrategy(CompletionStrategy):
         if dialect != "fish" or len(run.command) <= _FISH_TYPED_LIMIT:
             return run.command
         self._command_file = write_memory_file(run.command.replace("\r\n", "\n").encode("utf-8", "surrogateescape"))
-        return f"source {shlex.quote(str(self._command_file))}"
+        return f"source {quote_word(str(self._command_file))}"
 
     async def _type_wrapped(self, run: Run, text: str, writer: Writer) -> None:
         """Type a line that runs the command. Viewers see the command in its place, once the begin mark ends the echo."""
@@ -489,7 +488,7 @@ def _as_given(run: Run) -> str:
     """Return the command as the caller gave it, after the change to the directory that it goes with."""
     if run.submitted is None:
         return run.command
-    return run.submitted if run.cwd is None else f"cd {shlex.quote(run.cwd)} && {run.submitted}"
+    return run.submitted if run.cwd is None else f"cd {quote_word(run.cwd)} && {run.submitted}"
 
 
 def _refuse_run(terminal: TerminalState, run: Run) -> None:

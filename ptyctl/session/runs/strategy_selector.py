@@ -141,8 +141,9 @@ class StrategySelector:
         """Select the strategy and type the command. If the run was interrupted meanwhile, end it instead.
 
         Args:
-            check_for_shell: raises PtyctlError if the command was judged for a program and a shell, which gets it now, must
-                not get it. The last argument tells whether a shell certainly gets it, as a quoted word.
+            check_for_shell: raises PtyctlError if the command was judged for a program, or before the shell was known to be
+                fish, and the shell, which gets it now, must not get it. The last argument tells whether a shell certainly
+                gets it, as a quoted word.
 
         Raises:
             PtyctlError: as `PromptGuard` and `Gate.type`.
@@ -166,7 +167,8 @@ class StrategySelector:
         if run.interrupted:  # while it waited for the prompt
             finish_run(self._terminal, run, "cancelled", exit_code_reason=NOT_TYPED, cancel_reason=NOT_TYPED)
             return
-        if writer.review.is_for_program:
+        is_for_fish = marker is not None and marker.dialect == "fish" and writer.review.shell != "fish"
+        if writer.review.is_for_program or is_for_fish:
             check_for_shell(run, writer, marker is not None)
         await self.strategy.type(run, writer)
 
