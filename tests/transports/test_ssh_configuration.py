@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from fixtures.servers.inprocess_ssh import LoginPolicy, running_ssh_server
 from fixtures.ssh import open_channel, options_for
+from transports.caller import Caller, on_behalf_of
 from transports.errors import ConnectFailed, ConnectTimeout
 from transports.ssh import HostKeyOptions, SshChannel
 from transports.ssh.channel import SECURITY_WARNING
@@ -67,6 +69,31 @@ async def test_missing_proxy_command_raises_connect_failed(configured: Any) -> N
     with pytest.raises(ConnectFailed, match="No such file"):
         async with open_channel(options_for(1, **configured("ProxyCommand /nowhere/proxy\n"))):
             pass
+
+
+@pytest.mark.parametrize("setting", ["ProxyCommand $RELAY %h %p 2>/dev/null", "ProxyCommand = env PROFILE=blue relay '%h' %p"])
+async def test_proxy_command_runs_in_shell_with_environment_of_caller(configured: Any, tmp_path: Path, setting: str) -> None:
+    relay = tmp_path / "relay"
+    relay.write_text('#!/bin/bash\n[ "$PROFILE" = blue ] || exit 1\nexec 3<>/dev/tcp/$1/$2; cat <&3 & exec cat >&3\n')
+    relay.chmod(0o755)
+    env = {**os.environ, "RELAY": str(relay), "PROFILE": "blue", "SHELL": "/bin/sh", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    fields = configured(f"{setting}\n")
+    async with running_ssh_server(PASSWORD) as server:
+        with on_behalf_of(Caller(str(tmp_path), env)):
+            async with open_channel(options_for(server.port, **fields)):
+                pass
+        with pytest.raises(ConnectFailed):
+            async with open_channel(options_for(server.port, **fields)):
+                pass
+
+
+async def test_variables_of_send_env_and_set_env_are_sent_with_those_of_the_call(configured: Any) -> None:
+    fields = configured("SetEnv A=1 B=2\nSendEnv LAB_*\n")
+    async with running_ssh_server(PASSWORD) as server:
+        with on_behalf_of(Caller("/", {**os.environ, "LAB_NAME": "x", "OTHER": "y"})):
+            async with open_channel(options_for(server.port, env={"B": "3"}, **fields)):
+                await server.wait_until(lambda: bool(server.shells))
+                assert dict(server.shells[0].channel.get_environment()) == {"A": "1", "B": "3", "LAB_NAME": "x"}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import os
 import subprocess
 import warnings
@@ -19,8 +20,9 @@ from fixtures.servers.inprocess_ssh import USER, FakeSshd, LoginPolicy, running_
 from fixtures.servers.openssh import running_sshd
 from fixtures.servers.programs import require_program
 from fixtures.ssh import open_channel, options_for, options_for_sshd
+from transports.caller import Caller, on_behalf_of
 from transports.errors import AuthFailed
-from transports.ssh import SshAuth, SshChannel
+from transports.ssh import SshAuth, SshChannel, SshConnectOptions
 from transports.ssh.endpoint import resolve
 from transports.ssh.login_keys import login_keys
 
@@ -239,3 +241,93 @@ async def test_login_key_path_expands_home(home: Path, key: asyncssh.SSHKey) -> 
         open_channel(options_for(server.port, auth=SshAuth("private_key", private_key_path="~/key"))),
     ):
         pass
+
+
+# Keys of the agent and certificates in files, as ssh(1) uses them
+
+
+def add_to_agent(agent: str, folder: Path, *keys: asyncssh.SSHKey) -> None:
+    for number, key in enumerate(keys):
+        file = write_key(folder / f"for_agent{number}", key)
+        subprocess.run(["ssh-add", "-q", file], check=True, env={**os.environ, "SSH_AUTH_SOCK": agent})
+        Path(file).unlink()
+
+
+def certify(authority: asyncssh.SSHKey, key: asyncssh.SSHKey, path: Path) -> asyncssh.SSHCertificate:
+    certificate = authority.generate_user_certificate(key, "me", principals=[getpass.getuser(), USER])
+    certificate.write_certificate(path)
+    return certificate
+
+
+def configure(home: Path, text: str) -> SshConnectOptions:
+    path = home / ".ssh" / "config"
+    path.write_text(text)
+    path.chmod(0o600)
+    return options_for(22, auth=SshAuth(), use_openssh_config=True)
+
+
+async def order(options: SshConnectOptions) -> list[bytes]:
+    """Return the public keys and certificates in the order in which they are tried."""
+    endpoint = (await asyncio.to_thread(resolve, options))[-1]
+    async with login_keys(endpoint) as keys:
+        return [pair.public_data for pair in keys]
+
+
+@pytest.mark.parametrize("kind", ["ssh-ed25519", "ssh-rsa", "ecdsa-sha2-nistp256"])
+@pytest.mark.parametrize("way", ["CertificateFile", "IdentityFile", "locked", "private_key_path"])
+async def test_certificate_in_file_with_key_in_agent_logs_in_to_sshd(agent: str, home: Path, kind: str, way: str) -> None:
+    authority, key = asyncssh.generate_private_key("ssh-ed25519"), asyncssh.generate_private_key(kind)
+    add_to_agent(agent, home, key)
+    authority.write_public_key(home / "ca.pub")
+    key.write_public_key(home / "me.pub")
+    certify(authority, key, home / "me-cert.pub")
+    if way in ("locked", "private_key_path"):
+        write_key(home / "me", key, PASSPHRASE)
+    lines = {"CertificateFile": "CertificateFile ~/me-cert.pub\n", "private_key_path": ""}
+    configure(home, lines.get(way, "IdentityFile ~/me\nIdentitiesOnly yes\n"))
+    auth = SshAuth(private_key_path="~/me") if way == "private_key_path" else SshAuth()
+    trusted = f"TrustedUserCAKeys {home}/ca.pub\nAuthorizedKeysFile none\nMaxAuthTries 1"
+    with running_sshd(trusted) as sshd:
+        options = options_for_sshd(sshd, auth=auth, use_openssh_config=True)
+        channel = SshChannel(options)
+        await channel.open(RecordingReceiver())
+        await channel.close()
+
+
+async def test_identity_file_orders_keys_of_agent(agent: str, home: Path, key: asyncssh.SSHKey) -> None:
+    second, third, in_file = (asyncssh.generate_private_key("ssh-ed25519") for _ in range(3))
+    add_to_agent(agent, home, second, third)
+    third.write_public_key(home / "third.pub")
+    second.write_public_key(home / "second.pub")
+    write_key(home / "in_file", in_file)
+    lines = "IdentityFile ~/third\nIdentityFile ~/in_file\nIdentityFile ~/second.pub\n"
+    listed = [third.public_data, second.public_data]
+    assert await order(configure(home, lines)) == [*listed, key.public_data, in_file.public_data]
+    assert await order(configure(home, f"{lines}IdentitiesOnly yes\n")) == [*listed, in_file.public_data]
+    assert await order(configure(home, "")) == [key.public_data, second.public_data, third.public_data]
+
+
+async def test_key_in_file_and_agent_is_tried_once(agent: str, home: Path, key: asyncssh.SSHKey) -> None:
+    write_key(home / "mine", key)
+    assert await order(configure(home, "IdentityFile ~/mine\n")) == [key.public_data]
+
+
+async def test_certificate_is_tried_before_plain_keys(agent: str, home: Path, key: asyncssh.SSHKey) -> None:
+    authority, other = (asyncssh.generate_private_key("ssh-ed25519") for _ in range(2))
+    write_key(home / "mine", other)
+    own = certify(authority, other, home / "mine-cert.pub")
+    of_agent = certify(authority, key, home / "agent-cert.pub")
+    unusable = asyncssh.generate_private_key("ssh-ed25519")
+    certify(authority, unusable, home / "unusable-cert.pub")
+    lines = "IdentityFile ~/mine\nCertificateFile ~/agent-cert.pub\nCertificateFile ~/unusable-cert.pub\n"
+    expected = [of_agent.public_data, own.public_data, key.public_data, other.public_data]
+    assert await order(configure(home, lines)) == expected
+
+
+async def test_agent_of_caller_is_used(agent: str, home: Path, key: asyncssh.SSHKey, monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(home, "")
+    monkeypatch.delenv("SSH_AUTH_SOCK")
+    async with running_ssh_server(LoginPolicy(key=key)) as server:
+        with on_behalf_of(Caller("/", {**os.environ, "SSH_AUTH_SOCK": agent})):
+            async with open_channel(options_for(server.port, auth=SshAuth(), use_openssh_config=True)):
+                pass

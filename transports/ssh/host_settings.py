@@ -28,8 +28,8 @@ from .connect_options import SshConnectOptions, SshJumpHost
 from .openssh_config import SYSTEM_CONFIG, Lookup, Settings, is_safe_user, matches_pattern, read_config, split_words
 from .programs import ProgramContext, ProgramFailed, local_user, run_program
 
-#: The default identity files of ssh(1), without those for hardware tokens.
-_DEFAULT_KEYS = ["~/.ssh/id_rsa", "~/.ssh/id_ecdsa", "~/.ssh/id_ed25519"]
+#: The default identity files of ssh(1). Those of hardware tokens select keys of the agent.
+_DEFAULT_KEYS = [f"~/.ssh/id_{kind}" for kind in ("rsa", "ecdsa", "ecdsa_sk", "ed25519", "ed25519_sk")]
 _USER_KNOWN_HOSTS = ["~/.ssh/known_hosts", "~/.ssh/known_hosts2"]
 _GLOBAL_KNOWN_HOSTS = ["/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"]
 #: ssh(1) prints its own error for a file that others can write, in English only.
@@ -228,8 +228,8 @@ def _defaults(program: str, changed_ns: int) -> Settings:
 
 
 def _drop_defaults(found: Settings, defaults: Settings) -> None:
-    """Remove the algorithms that the configuration does not change: ours are then offered."""
-    for name in _ALGORITHMS:
+    """Remove the algorithms and the identity files that the configuration does not change: ours are then used."""
+    for name in (*_ALGORITHMS, "IdentityFile"):
         if found.get(name.lower()) == defaults.get(name.lower()):
             found.pop(name.lower(), None)
 
@@ -261,7 +261,7 @@ def _expanded(found: Settings, lookup: Lookup) -> HostSettings:
     host = lookup.address = values.first("hostname") or lookup.host
     lookup.port = lookup.port or values.port()
     lookup.user = lookup.user or values.first("user")
-    lookup.alias = values.first("hostkeyalias")
+    lookup.alias = (values.first("hostkeyalias") or "").lower() or None
     agent = values.agent()
     return HostSettings(
         host=host,

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import asyncssh
 
@@ -21,6 +22,9 @@ from transports.errors import AuthFailed
 
 from .connect_options import SshAuth
 from .endpoint import SshEndpoint
+
+_RSA = b"ssh-rsa"
+_CERTIFICATE = b"-cert-v01@openssh.com"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,23 @@ def _with_certificate(pair: asyncssh.SSHKeyPair, certificate: asyncssh.SSHCertif
     """Return a copy of a key that presents a certificate, and signs with the key."""
     certified = copy.copy(pair)
     certified.set_certificate(certificate)
+    if pair.key_algorithm == _RSA:
+        _name_algorithm(certified)
     return certified
+
+
+def _name_algorithm(certified: Any) -> None:
+    """Announce a certificate of an RSA key by the algorithm that signs, as OpenSSH requires (PROTOCOL.certkeys).
+
+    asyncssh announces the one of SHA-1, which OpenSSH 8.8 and later reject.
+    """
+    set_sig_algorithm = certified.set_sig_algorithm
+
+    def choose(algorithm: bytes) -> None:
+        set_sig_algorithm(algorithm)
+        certified.algorithm = algorithm + _CERTIFICATE
+
+    certified.set_sig_algorithm = choose
 
 
 async def _agent_keys(endpoint: SshEndpoint, stack: AsyncExitStack) -> Sequence[asyncssh.SSHKeyPair]:
