@@ -19,6 +19,18 @@ DEFAULT_PAGERS = (
     r"(?i)<?-{2,} ?\(?more(?: ?\d+%)?\)? ?-{2,}>?(?: ?\(\d+%\)|, next page[^\n]{0,80})?\s*$",
     r"(?i)^\s*press any key to continue[^\n]{0,60}$",
     r"(?i)^\s*\[q quit\|[^\n]{0,80}$",
+    # FASTPATH, AireOS and packet platforms: the keys in brackets behind it
+    r"(?i)^\s*<?-{2,} ?\(?more\)? ?-{2,}>? ?(?:or )?[(\[][^\n]{1,60}$",
+    # SmartAX: the keys within it
+    r"(?i)^\s*-{2,} ?more ?[(\[][^()\[\]\n]{1,60}[)\]] ?-{2,}\s*$",
+    # SG and OmniSwitch AOS: a legend that names the space bar
+    r"(?i)^\s*more ?[:?] ?[^\n]{0,40}\b(?:space|sp)\b[^\n]{0,120}$",
+    # D-Link
+    r"(?i)^\s*ctrl\+c\b[^\n]{0,40}\bquit\b[^\n]{0,40}\bspace\b[^\n]{0,80}$",
+    r"(?i)^\s*press (?:the )?[<\['\"]?space(?: ?bar)?[>\]'\"]?(?: key)?"
+    r" (?:to continue|for (?:the )?(?:more|next))\b[^\n]{0,80}$",
+    # SR OS
+    r"(?i)^\s*press q to quit, enter to print next line\b[^\n]{0,80}$",
 )
 #: Messages with which devices refuse a command.
 DEFAULT_ERRORS = (
@@ -33,6 +45,8 @@ QUESTION = Pattern.of(
 )
 #: Text that may be a question in other words: "Repeat count [5]: ", "Source filename []?".
 POSSIBLE_QUESTION = Pattern.of(r"\S[^\n]{0,200}[:?：？] {0,2}$")
+#: Text in any language, or the sign of less alone, at which a program without a line feed may wait for a key.
+_UNFINISHED = Pattern.of(r"\pL[^\n]{0,8}\pL|\p{Lo}|^\s*[:?>]\s*$")
 #: The start of a pager: some show their keys after it, as "next page: Space".
 _PAGER_BEGIN = Pattern.of(r"(?i)^\s*-{2,} ?\(?more\b")
 #: The key that goes to the end of a half-typed line; the platform's key to clear the line deletes what precedes the cursor.
@@ -85,6 +99,7 @@ class DeviceProfile:
     them; the group is the terminator. `clear_line` are the keys that empty a half-typed line. `settle_s` is the settle time of
     prompts and pagers that a caller has requested, None without one; `family_settle_s` is that of the platform, for prompts
     that are known by their pattern alone.
+    `guesses_prompts`: nobody has described the prompts, and `prompt` matches what many devices show.
     """
 
     prompt: Pattern
@@ -103,6 +118,7 @@ class DeviceProfile:
     clear_line: str = END_OF_LINE + "\x15"
     family_settle_s: float = 0.0
     settle_s: float | None = None
+    guesses_prompts: bool = False
 
     @lru_cache(maxsize=512)  # noqa: B019 - profiles live as long as their platforms
     def with_overrides(
@@ -120,6 +136,7 @@ class DeviceProfile:
         changed: dict[str, Any] = {"settle_s": None if settle_ms is None else settle_ms / 1000}
         if prompt and prompt != self.prompt.text:
             changed["prompt"] = line_patterns((prompt,), "expect.prompt_regex")[0]
+            changed["guesses_prompts"] = False
         if pagers is not None:
             changed["pagers"] = self._pagers_of(pagers)
         if errors is not None and [encode(text) for text in errors] != [pattern.pattern for pattern in self.errors]:
@@ -138,7 +155,7 @@ class DeviceProfile:
     def is_prompt(self, line: str) -> bool:
         """Return whether a line looks like the prompt of any mode."""
         looks_so = bool(line.strip()) and self.prompt.matches(line)
-        return looks_so and not any_matches(self.look_alikes, line) and not self.asks(line)
+        return looks_so and not any_matches(self.look_alikes, line) and not self.asks(line) and self.pager(line) is None
 
     def shown_prompt(self, lines: Sequence[str]) -> ShownPrompt | None:
         """Return the prompt in the last line with its mode: the first match in the platform file, or None."""
@@ -186,6 +203,10 @@ class DeviceProfile:
         pager = _PAGER_BEGIN.matches(line) and not QUESTION.matches(line)
         return POSSIBLE_QUESTION.matches(line) and not pager and not self.is_log_line(line)
 
+    def is_unfinished(self, line: str) -> bool:
+        """Return whether a device that is silent at this line may wait for a key: text of any wording, and no log line."""
+        return _UNFINISHED.matches(line) and not self.is_log_line(line)
+
     def is_log_line(self, line: str) -> bool:
         return any_matches(self.log_lines, line)
 
@@ -213,4 +234,5 @@ UNKNOWN_DEVICE = DeviceProfile(
     prompt=Pattern.of(DEFAULT_PROMPT),
     pagers=tuple(pager_pattern(text) for text in DEFAULT_PAGERS),
     errors=tuple(compile_all(DEFAULT_ERRORS, "errors")),
+    guesses_prompts=True,
 )

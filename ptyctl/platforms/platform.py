@@ -239,6 +239,12 @@ class Platform(Value):
         """Whether the file has a prompt for a mode; otherwise only common forms of prompts are recognised."""
         return any("prompt" in mode.model_fields_set for mode in self.modes.values())
 
+    @property
+    def all_pagers(self) -> tuple[PagerPattern, ...]:
+        """The pagers of the file, then those of other families: a device may be opened as a relative of its family."""
+        own = {pager.pattern.text for pager in self.pagers}
+        return self.pagers + tuple(pager_pattern(text) for text in DEFAULT_PAGERS if text not in own)
+
     def _named_modes(self) -> Iterator[tuple[str, str]]:
         yield from (("home", mode) for mode in self.home)
         for name, mode in self.modes.items():
@@ -267,7 +273,7 @@ class Platform(Value):
         return DeviceProfile(
             modes=tuple(ModePrompt(name, mode.prompt, mode.above) for name, mode in self.modes.items()),
             prompt=UNKNOWN_DEVICE.prompt if self.posix_shell else Pattern.of(prompt),
-            pagers=UNKNOWN_DEVICE.pagers if self.posix_shell else self.pagers,
+            pagers=UNKNOWN_DEVICE.pagers if self.posix_shell else self.all_pagers,
             errors=tuple(compile_all(errors, "errors")),
             look_alikes=self.look_alikes,
             above=tuple(mode.above.pattern for mode in self.modes.values() if mode.above is not None),
@@ -279,12 +285,13 @@ class Platform(Value):
             free_text=self.free_text,
             clear_line=END_OF_LINE + self.keys.clear_line,
             family_settle_s=self.settle_ms / 1000,
+            guesses_prompts=self.posix_shell or not self.describes_prompts,
         )
 
     def expect(self) -> Expect:
         """Return the patterns of all modes as `expect` of a session without a platform."""
         return Expect(
             prompt_regex="|".join(f"(?:{mode.prompt})" for mode in self.modes.values()),
-            pager_regexes=tuple(str(pager.pattern) for pager in self.pagers),
+            pager_regexes=tuple(str(pager.pattern) for pager in self.all_pagers),
             error_regexes=tuple(f"(?m){pattern}" for pattern in self.error_patterns(None)),
         )

@@ -15,7 +15,7 @@ from ptyctl.platforms.device_profile import QUESTION
 from ptyctl.session.clients import lock_owner
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.output_wait import OutputWait, WaitConditions, WaitProgress
-from ptyctl.session.runs.prompt_strategy import unanswered_line
+from ptyctl.session.runs.prompt_strategy import may_wait_for_key, unanswered_line
 from ptyctl.session.runs.run import FULL_SCREEN, UNTYPED, Run, RunResult
 from ptyctl.session.runs.run_output import error_lines, run_output
 from ptyctl.session.session import Session
@@ -227,7 +227,8 @@ async def _reply(session: Session, run: Run, request: ExecRequest, reason: DoneR
     waiting = None
     duration_ms = round((asyncio.get_running_loop().time() - run.started) * 1000) if result is None else result.duration_ms
     if result is None or reason == "idle":
-        waiting = run.question is not None or bool(QUESTION.search(stream.last_line()))
+        asks = run.question is not None or bool(QUESTION.search(stream.last_line()))
+        waiting = asks or may_wait_for_key(session.terminal, run)
     errors, notices = list[str](), list[str]()
     if has_error_patterns:
         try:

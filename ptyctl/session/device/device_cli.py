@@ -202,7 +202,8 @@ class DeviceCli:
             end = classify(exchange.new_lines(), self._profile, [answer.match for answer in dialog])
             requested = end.kind == "buried_prompt" and requested_at == stream.raw_size
             of_other_host = end.buried is not None and not self._host_expected(end.buried)
-            if end.kind == "question" or requested or of_other_host or (end.kind == "pager" and not exchange.pager.erased):
+            erased = end.kind != "pager" or exchange.pager.erased
+            if end.kind == "question" or requested or of_other_host or not erased or self._is_guess(end):
                 end = OutputEnd("unknown")
             stay_s = silence_s if end.kind == "unknown" else self._stay_s(exchange, end)
             return end, min(stay_s, ANSWER_S) if self._answers_echo(exchange, end) else stay_s
@@ -225,6 +226,11 @@ class DeviceCli:
             any_host = end.prompt is not None and self._host_expected(end.prompt)
             return prompt_stay_s(terminal.prompt, terminal.last_line(), profile, exchange.pace, any_host=any_host)
         return max(SETTLE_S, profile.family_settle_s) if end.kind == "buried_prompt" else QUESTION_STAYS_S
+
+    def _is_guess(self, end: OutputEnd) -> bool:
+        """Return whether a prompt has only a common form, and differs from the learned one: it may be an unknown pager."""
+        differs = end.prompt is not None and self._terminal.prompt.match(end.prompt.prompt, self._profile) == "other_host"
+        return self._profile.guesses_prompts and differs and not self._renames
 
     def _host_expected(self, shown: ShownPrompt) -> bool:
         """Return whether a prompt may follow the command: it has the known host name, or the command may change the name."""

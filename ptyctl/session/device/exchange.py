@@ -30,6 +30,12 @@ OTHER_HOST_SETTLE_S = 2.0
 #: A command with one of these words may change the host name.
 _RENAMES = re.compile(r"(?i)name|identity|commit")
 
+#: A command that begins with one of these words may lead to another command line, or back from it.
+_LEADS_ELSEWHERE = re.compile(
+    r"(?i)\s*(?:exit|quit|logout|logoff|end|disconnect|su|sudo|ssh|slogin|mosh|telnet|rlogin|connect|console|session|attach|start"
+    r"|shell|cli|vtysh|[bd]?ash|[kct]{0,2}[cz]sh|ksh|fish|python[\d.]*|docker|podman|kubectl|lxc|incus)\b"
+)
+
 _End = TypeVar("_End")
 
 
@@ -152,6 +158,11 @@ class Exchange:
 def may_rename(command: str) -> bool:
     """Return whether a command may change the host name in the prompt."""
     return _RENAMES.search(command) is not None
+
+
+def may_lead_elsewhere(command: str) -> bool:
+    """Return whether the prompt of another host may follow a command."""
+    return _LEADS_ELSEWHERE.match(command) is not None
 
 
 def rendered(stream: OutputStream, begin: int, end: int, width: int = _WIDE) -> str:

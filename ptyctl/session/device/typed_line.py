@@ -11,7 +11,7 @@ from ptyctl.platforms import DeviceProfile
 from ptyctl.session.io.prompt import host_name
 from ptyctl.session.io.terminal_state import TerminalState
 
-from .exchange import Pace, may_rename, text_behind_prompt
+from .exchange import Pace, may_lead_elsewhere, may_rename, rendered, text_behind_prompt
 from .output_end import only_blank_or_above, skip_log_lines
 from .pager import AnsweredPager
 
@@ -54,6 +54,8 @@ class TypedLine:
         self._received = self.raw
         self._buried_prompt: int | None = None
         self._end_mark: int | None = None
+        #: Raw offset and text of a line that was reported, because it may be a prompt.
+        self._reported: tuple[int, str] | None = None
         #: The lines before this raw offset were examined for erased prompts.
         self._followed = 0
         #: Raw offset at which a prompt followed by log lines only was first shown, and its text.
@@ -114,8 +116,33 @@ class TypedLine:
             return line
         if self._terminal.has_unfinished_line and self._names_device(line):
             line = line.removesuffix(text_behind_prompt(self._terminal, self._profile, line))
-        before = "" if self.renames else prompt.text_before(line)
+        may_end_text = not prompt.is_distinctive and self._terminal.input_is_read() is None
+        before = "" if self.renames or may_end_text else prompt.text_before(line)
         return line[len(before) :]
+
+    def may_be_prompt(self, line: str) -> bool:
+        """Return whether a line that looks like a prompt may be this device's.
+
+        Where nobody has described its prompts, a pager or a question may look so too. Another line than the learned prompt then
+        counts if it has the same host name, or if the typed line names the new one or leads to another command line.
+        """
+        if not self._profile.guesses_prompts or self._prompt.match(line, self._profile) != "other_host":
+            return True
+        if self._terminal.input_is_read() is not None or may_lead_elsewhere(self._line) or self._shown_again(line):
+            return True  # a program of this machine pages with programs that are known
+        named = host_name(line) in self._line.split() or "commit" in self._line
+        return self.renames and named and self._prompt.is_renamed(line)
+
+    def reported(self, line: str) -> None:
+        """Record that a caller was told of a line that looks like a prompt."""
+        self._reported = self._stream.raw_size, line
+
+    def _shown_again(self, line: str) -> bool:
+        """Return whether a reported line is directly below itself, after Enter; a pager shows more output first."""
+        if self._reported is None or self._reported[1] != line:
+            return False
+        first, *lines = rendered(self._stream, self._reported[0], self._stream.raw_size).split("\n")
+        return bool(lines) and lines[-1] == line and not first.strip() and only_blank_or_above(lines[:-1], self._profile)
 
     def prompt_follows_echo(self) -> bool:
         """Return whether the prompt, with the same device name, is directly below the echo: the line had no output.

@@ -27,6 +27,12 @@ _HOST = re.compile(r"[^\s()<>#$%\[\]]*?(?=[=*!~+-]*(?:[\s()<>#$%\[\]]|:[~/\\]|:\
 _HOST_CHARACTERS = 200
 #: A prompt may be shown at the right edge (zsh, fish), separated by blanks.
 _RIGHT_PROMPT = re.compile(r"\s{3,}\S.*$")
+#: Another mode or folder of a prompt without a host name: `(config)# `, `/tmp # `, `[12] % `.
+_HOSTLESS = re.compile(r"[*!]?(?:\[\d+\] ?)?(?:\([\w./+:-]{1,60}\)|[/~]\S{0,200})? ?[>#$%]{1,3} ?")
+#: The mode in a prompt, and its end.
+_MODE = re.compile(r"\([^()]{1,60}\)|[>#$%\]]\s?$|^[*!]")
+#: Prompts of at most this many characters without a letter may end any text.
+_COMMON_END = 2
 _CONTINUATION = re.compile(rf"(?:(?:{_OPEN}) )*(?:{_OPEN})?> ?")
 
 
@@ -82,11 +88,29 @@ class Prompt:
             return "exact"
         if not profile.is_prompt(line) or is_continuation(line, self.learned):
             return None
-        return "regex" if self.of_known_host(line) else "other_host"
+        is_known = self.of_known_host(line) if self._host or not profile.guesses_prompts else self._may_be_hostless(line)
+        return "regex" if is_known else "other_host"
+
+    def _may_be_hostless(self, line: str) -> bool:
+        """Return whether a line may be a prompt without a host name in another mode or folder, if such a prompt was learned."""
+        return self.learned is None or not self.learned.strip() or _HOSTLESS.fullmatch(line) is not None
+
+    def is_renamed(self, line: str) -> bool:
+        """Return whether a line is the learned prompt with another host name, in any mode."""
+        host, learned = host_name(line), self.learned or ""
+        if not host or not self._host:
+            return False
+        return _MODE.sub("", line.replace(host, "", 1)) == _MODE.sub("", learned.replace(self._host, "", 1))
 
     def of_known_host(self, line: str) -> bool:
         """Return whether a prompt has the learned prompt's host name, or that one has none."""
         return not self._host or host_name(line) == self._host
+
+    @property
+    def is_distinctive(self) -> bool:
+        """Whether other text, such as a pager, hardly ends in the learned prompt: `> ` and `# ` are not distinctive."""
+        text = (self.learned or "").strip()
+        return len(text) > _COMMON_END or any(character.isalpha() for character in text)
 
     def text_before(self, line: str) -> str:
         """Return output without a final newline that precedes the learned prompt in its line, except marks of the prompt."""

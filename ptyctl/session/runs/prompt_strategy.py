@@ -27,9 +27,20 @@ QUIET_S = 0.5
 #: Silence after which text that may be a question is reported (seconds).
 UNSURE_S = 2.0
 
+#: Silence after which any other text without a line feed is reported: longer than the probes of a traceroute (seconds).
+UNFINISHED_S = 5.0
+
+#: Message about text that may be a pager, a question or another prompt.
+UNKNOWN_TEXT = (
+    "the output ends in {!r}, which is neither the known prompt nor a known pager: answer it, press Enter to see whether it is "
+    "a prompt, or wait for the command"
+)
+
 #: State of the end of the output. "text": the device reads the next line of a text. "quiet": no known end. "maybe_question":
-#: no known end, and no prompt that log lines hide.
-OutputState = Literal["prompt", "text", "pager", "quiet", "maybe_question"]
+#: no known end, and no prompt that log lines hide; "unfinished": text of which nothing is known, such as an unknown pager.
+OutputState = Literal["prompt", "text", "pager", "quiet", "maybe_question", "unfinished"]
+#: How long a state without a known end must last (seconds).
+_SILENCES_S: dict[OutputState, float] = {"quiet": QUIET_S, "maybe_question": UNSURE_S, "unfinished": UNFINISHED_S}
 
 
 class PromptStrategy(CompletionStrategy):
@@ -68,7 +79,7 @@ class PromptStrategy(CompletionStrategy):
             self._take_in(run)
         line, now, last = terminal.last_line(), terminal.now(), stream.last_data
         state = self._state(run, line)
-        since = max(last, run.answered_at) if state in ("quiet", "maybe_question") else last
+        since = max(last, run.answered_at) if state in _SILENCES_S else last
         due = None if state is None else since + self._stay_s(run, state, line)
         idle_due = None if self._idle_s is None else max(last, typed.typed_at) + self._idle_s
         if stream.ended is not None:
@@ -103,8 +114,9 @@ class PromptStrategy(CompletionStrategy):
             return terminal.gate.interrupt(pager.key.encode() if pager is not None else b"", SYSTEM)
         if state == "text" or (self._text.find_request(typed) and self._text_continues):
             return self._type_next(run, self._writer)
-        if state == "maybe_question" or self._text.request or run.profile.asks(line):
-            run.asked(Question(self._text.request or line, certain=state != "maybe_question"))
+        if state != "quiet" or self._text.request or run.profile.asks(line):
+            typed.reported(line)
+            run.asked(Question(self._text.request or line, certain=state == "quiet"))
             terminal.stream.notify_waiters()
         elif not terminal.has_unfinished_line and typed.find_buried_prompt():
             return terminal.gate.type("\n", SYSTEM)
@@ -146,8 +158,10 @@ class PromptStrategy(CompletionStrategy):
         """Return the state of the end of the output; None if it needs no action."""
         typed = self._typed
         if typed.output is not None:  # before that the cursor may be in the command's line, where a repaint shows the prompt
-            end = classify_line(typed.possible_prompt(line), run.profile, self._terminal.learned_prompt)
-            if end.kind == "prompt" or (self._terminal.line_editor_began() and not run.profile.asks(line)):
+            prompt, learned = typed.possible_prompt(line), self._terminal.learned_prompt
+            end = classify_line(prompt, run.profile, learned)
+            is_prompt = end.kind == "prompt" and (prompt == learned or typed.may_be_prompt(prompt))
+            if is_prompt or (self._terminal.line_editor_began() and not run.profile.asks(line)):
                 return "prompt"
             if end.kind == "pager" and typed.pager.erased:
                 return "pager"
@@ -157,9 +171,11 @@ class PromptStrategy(CompletionStrategy):
             return None
         if not typed.prompt_looked_for:
             return "quiet"
-        # without a known prompt, silence ends the run
-        may_ask = typed.output is not None and self._idle_s is None and run.profile.may_ask(line)
-        return "maybe_question" if may_ask else None
+        if typed.output is None or self._idle_s is not None or self._terminal.begins_with_prompt(line):
+            return None  # without a known prompt, silence ends the run
+        if run.profile.may_ask(line) or run.profile.is_prompt(line):
+            return "maybe_question"
+        return "unfinished" if run.profile.is_unfinished(line) else None
 
     @property
     def _text_continues(self) -> bool:
@@ -168,8 +184,8 @@ class PromptStrategy(CompletionStrategy):
     def _stay_s(self, run: Run, state: OutputState, line: str) -> float:
         """Return for how long a state must remain unchanged before it is handled (seconds)."""
         typed, requested_s = self._typed, run.profile.settle_s
-        if state in ("quiet", "maybe_question"):
-            return max(QUIET_S if state == "quiet" else UNSURE_S, requested_s or 0.0)
+        if state in _SILENCES_S:
+            return max(_SILENCES_S[state], requested_s or 0.0)
         if state != "prompt":
             return typed.pace.stay_s if requested_s is None else requested_s
         any_host = typed.renames or self._terminal.line_editor_began()
@@ -182,10 +198,18 @@ class PromptStrategy(CompletionStrategy):
         return stay_s
 
 
+def may_wait_for_key(terminal: TerminalState, run: Run) -> bool:
+    """Return whether a device is silent at text without a line feed, which may be a pager or a question."""
+    line, is_silent = terminal.last_line(), terminal.now() >= terminal.stream.last_data + UNSURE_S
+    return run.on_device and is_silent and not terminal.begins_with_prompt(line) and run.profile.is_unfinished(line)
+
+
 def unanswered_line(run: Run) -> str | None:
-    """Describe the line of a run with several lines that the device has not answered yet; None if there is none."""
+    """Describe the line of a run that the device has not answered yet, or unknown text that may be a pager; None otherwise."""
     lines = run.command.split("\n")
     if len(lines) < 2 or not run.line:
+        if run.on_device and run.question is not None and not run.question.certain:
+            return UNKNOWN_TEXT.format(run.question.text.strip()[-80:])
         return None
     what = "asks a question" if run.question is not None else "has brought no prompt yet"
     return (
