@@ -224,7 +224,7 @@ class DeviceCli:
         terminal, profile = self._terminal, self._profile
         if end.kind == "prompt":
             any_host = end.prompt is not None and self._host_expected(end.prompt)
-            return prompt_stay_s(terminal.prompt, terminal.last_line(), profile, exchange.pace, any_host=any_host)
+            return prompt_stay_s(terminal.prompt, terminal.last_line(), profile, exchange.pace.stay_s, any_host=any_host)
         return max(SETTLE_S, profile.family_settle_s) if end.kind == "buried_prompt" else QUESTION_STAYS_S
 
     def _is_guess(self, end: OutputEnd) -> bool:

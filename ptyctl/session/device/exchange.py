@@ -185,13 +185,14 @@ def text_before_cursor(stream: OutputStream, raw_end: int, width: int) -> str:
     return render_before_cursor(stream.read_raw(begin, raw_end), width)
 
 
-def prompt_stay_s(prompt: Prompt, line: str, profile: DeviceProfile, pace: Pace, *, any_host: bool) -> float:
+def prompt_stay_s(prompt: Prompt, line: str, profile: DeviceProfile, pace_s: float, *, any_host: bool) -> float:
     """Return how long a prompt must remain the end of the output (seconds): the learned one only as the pace demands.
 
     Args:
+        pace_s: how long the learned prompt must remain the end; see `Pace`.
         any_host: another host name than in the learned prompt is expected.
     """
-    settle_s = pace.stay_s if profile.settle_s is None else profile.settle_s
+    settle_s = pace_s if profile.settle_s is None else profile.settle_s
     if line == prompt.learned:
         return settle_s
     least_s = SETTLE_S if any_host or prompt.of_known_host(line) else OTHER_HOST_SETTLE_S

@@ -120,6 +120,13 @@ class TypedLine:
         before = "" if self.renames or may_end_text else prompt.text_before(line)
         return line[len(before) :]
 
+    def pace_s(self, line: str) -> float:
+        """Return for how long the device's pace demands that the last line remains the end of the output (seconds).
+
+        A prompt that the device has erased for log lines and shown again is not output: a flood of them must not delay it.
+        """
+        return 0.0 if self._erased_prompt is not None and self._erased_prompt[1] == line else self.pace.stay_s
+
     def may_be_prompt(self, line: str) -> bool:
         """Return whether a line that looks like a prompt may be this device's.
 

@@ -190,11 +190,11 @@ class PromptStrategy(CompletionStrategy):
             return typed.pace.stay_s if requested_s is None else requested_s
         any_host = typed.renames or self._terminal.line_editor_began()
         prompt = typed.possible_prompt(line)
-        stay_s = prompt_stay_s(self._terminal.prompt, prompt, run.profile, typed.pace, any_host=any_host)
+        stay_s = prompt_stay_s(self._terminal.prompt, prompt, run.profile, typed.pace_s(prompt), any_host=any_host)
         if not line.startswith(prompt):  # output precedes it, and may contain the prompt's text
             stay_s = max(stay_s, OTHER_HOST_SETTLE_S if run.profile.is_log_line(line) else SETTLE_S)
         if requested_s is None and stay_s > ANSWER_S and typed.prompt_follows_echo():
-            return max(ANSWER_S, typed.pace.stay_s)
+            return max(ANSWER_S, typed.pace_s(prompt))
         return stay_s
 
 
