@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from .model import Addressed, Id, Reply, check_fields
+from .model import Addressed, Id, Reply, Unlisted, check_fields
 from .policy import PolicyWarning
 from .session import Dimension, Expect, Pace, check_size
 
 ConfigAction = Literal["resize", "expect", "get", "mode", "save", "pace"]
 #: The fields of each action: required and optional ones.
 _ACTIONS = {
-    "resize": ("cols rows", ""),
+    "resize": ("cols rows", "while_locked"),
     "expect": ("expect", ""),
     "get": ("", ""),
     "mode": ("mode", ""),
@@ -23,11 +23,16 @@ _ACTIONS = {
 
 
 class ConfigRequest(Addressed):
-    """Change one setting of a session, or get them all."""
+    """Change one setting of a session, or get them all.
+
+    Attributes:
+        while_locked: of a size: it lasts until the lock of the session ends, which restores the size before it.
+    """
 
     action: ConfigAction
     cols: Dimension | None = None
     rows: Dimension | None = None
+    while_locked: Annotated[bool, Unlisted] = False
     expect: Expect | None = None
     mode: Id | None = None
     chars_per_s: float | None = Field(default=None, gt=0)

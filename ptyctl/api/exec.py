@@ -57,6 +57,7 @@ class ExecRequest(Addressed):
     block_id: Id | None = None
     approval_id: Annotated[Id | None, Unlisted] = None
     return_pending: Annotated[bool, Unlisted] = False
+    not_after: Annotated[int | None, Unlisted] = Field(default=None, description="epoch ms: run nothing if it is later")
     timeout_ms: int = Field(default=DEFAULT_EXEC_TIMEOUT_MS, ge=0, description=f"at most {MAX_WAIT_MS}")
     until_idle_ms: int | None = Field(default=None, ge=1)
     until_regex: str | None = None

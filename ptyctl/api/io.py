@@ -23,7 +23,7 @@ _ADDRESS = "session_id conversation_id client_id"
 _WAIT = "mode timeout_ms max_bytes until_regex until_any include_match until_idle_ms input_hints encoding"
 #: Optional fields of each action.
 _ACTIONS = {
-    "write": f"{_ADDRESS} data key sensitive repeat_ms approval_id return_pending {_WAIT}",
+    "write": f"{_ADDRESS} data key sensitive repeat_ms approval_id return_pending not_after {_WAIT}",
     "read": f"{_ADDRESS} cursor max_lines {_WAIT}",
 }
 #: Content that each mode returns, and the fields that it excludes.
@@ -66,6 +66,7 @@ class IoRequest(Addressed):
     repeat_ms: int | None = Field(default=None, ge=20, description="write again until a pattern matches")
     approval_id: Id | None = Field(default=None, description="of APPROVAL_PENDING: the same call again")
     return_pending: Annotated[bool, Unlisted] = False
+    not_after: Annotated[int | None, Unlisted] = Field(default=None, description="epoch ms: write nothing if it is later")
 
     @property
     def waits(self) -> bool:

@@ -18,12 +18,14 @@ class WatchRequest(Request):
         max_behind: paint the screen again (another `begin`) instead of output that is more bytes behind, and after a resize or
             a new connection. A `from_offset` that cannot be resumed counts as absent.
         scrollback: number of lines above the screen that the painting includes, unless it replaces much output.
+        tick_ms: repeat `terminal` at this interval, so that a watcher notices a connection that delivers nothing.
     """
 
     session_id: Id
     from_offset: int | None = Field(default=None, ge=0, description="a byte offset into the raw output")
     max_behind: int | None = Field(default=None, ge=0)
     scrollback: int = Field(default=0, ge=0)
+    tick_ms: int | None = Field(default=None, ge=100)
     task_id: Id | None = None
 
 
@@ -33,8 +35,9 @@ class WatchItem(Reply):
     Attributes:
         kind: `begin`: the terminal's current state; `data_b64` paints its screen on a blank terminal.
             `output`: received bytes; `raw_offset` is the offset after them.
-            `terminal`: size, state, mode or lock changed; all of them are given.
+            `terminal`: size, state, mode or lock changed, or a tick; all of them are given.
             `event`: a row of events.jsonl. `end`: the last item.
+        ts: of `begin` and `terminal`: the clock of the session's server (epoch ms), to which `not_after` of a write refers.
     """
 
     kind: Literal["begin", "output", "terminal", "event", "end"]
@@ -47,6 +50,7 @@ class WatchItem(Reply):
     lock_holder: str | None = None
     lock_principal: str | None = None
     lock_expires_at: int | None = None
+    ts: int | None = None
     event: dict[str, Any] | None = None
 
 

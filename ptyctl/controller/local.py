@@ -295,7 +295,7 @@ class LocalController:
     async def watch(self, request: WatchRequest) -> AsyncGenerator[WatchItem, None]:
         session = await self._registry.find_live(request.session_id)
         with session.usage.in_use(request.task_id, reading=True, watching=True):
-            items = watch(session, request.from_offset, request.max_behind, request.scrollback)
+            items = watch(session, request.from_offset, request.max_behind, request.scrollback, request.tick_ms)
             async with aclosing(items) as watched:
                 async for item in watched:
                     yield item

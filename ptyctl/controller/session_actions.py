@@ -16,6 +16,7 @@ from ptyctl.platforms import Platforms
 from ptyctl.session.activity import caller
 from ptyctl.session.calls import lock, termination
 from ptyctl.session.calls.mode_change import change_mode, mode_at, save
+from ptyctl.session.clients import lock_owner
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
@@ -259,10 +260,13 @@ def capabilities(platforms: Iterable[str]) -> Capabilities:
     )
 
 
-def resize(session: Session, cols: int, rows: int, task_id: str | None) -> None:
-    """Resize the terminal for a caller. Raises PtyctlError LOCKED, UNSUPPORTED, REMOTE_CLOSED."""
+def resize(session: Session, cols: int, rows: int, task_id: str | None, *, while_locked: bool = False) -> None:
+    """Resize the terminal for a caller. Raises PtyctlError LOCKED, UNSUPPORTED, REMOTE_CLOSED; `while_locked`: LOCK_LOST."""
     termination.check_may_end(session, task_id)
-    session.resize(cols, rows)
+    if while_locked:
+        session.resize_while_locked(cols, rows, lock_owner(task_id or ""))
+    else:
+        session.resize(cols, rows)
     session.activity.record("resize", **caller(task_id), cols=cols, rows=rows)
 
 
@@ -285,7 +289,7 @@ async def configure(session: Session, request: ConfigRequest) -> ConfigReply:
     elif request.action == "resize":
         assert request.cols is not None
         assert request.rows is not None
-        resize(session, request.cols, request.rows, request.task_id)
+        resize(session, request.cols, request.rows, request.task_id, while_locked=request.while_locked)
     elif request.expect is not None:
         session.update_expect(request.expect)
     return ConfigReply(

@@ -7,6 +7,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -107,6 +108,15 @@ class ReconnectStatus:
         return 0.0 if self.next_attempt is None else max(self.next_attempt - now, 0.0)
 
 
+@dataclass(frozen=True, slots=True)
+class _LeaseSize:
+    """A size (columns, rows) that lasts until the end of the lease with this fence, and the size before it."""
+
+    fence: int
+    before: tuple[int, int]
+    size: tuple[int, int]
+
+
 class Session:
     """Owns one terminal. Only its methods change it; callers and components read its properties.
 
@@ -153,6 +163,9 @@ class Session:
         self.given_up: GivenUp | None = None
         self.shell_nonce = new_nonce()
         self._nonce_file: Path | None = None
+        #: The size that lasts until the end of a lease; the timer notices an expiry.
+        self._lease_size: _LeaseSize | None = None
+        self._lease_size_timer: asyncio.TimerHandle | None = None
         self.leases = Leases(self._store_lease, self._lease_granted, self._lease_ended)
         self.signal = Signal()
         self.notices = Notices()
@@ -551,6 +564,36 @@ class Session:
         self.stream.resized(cols, rows)
         self.write_meta()
 
+    def resize_while_locked(self, cols: int, rows: int, owner: Owner) -> None:
+        """Change the terminal's size until the owner's lease ends.
+
+        Raises:
+            PtyctlError: LOCK_LOST without the lease; as `resize`.
+        """
+        lease = self.lease()
+        if lease is None or lease.holder != owner:
+            raise PtyctlError(ErrorCode.LOCK_LOST, "this size lasts while its task has the lock", hint=NextStep.TAKE_LOCK)
+        lent = self._lease_size
+        before = lent.before if lent is not None and lent.fence == lease.fence else (self.cols, self.rows)
+        self.resize(cols, rows)
+        self._lease_size = _LeaseSize(lease.fence, before, (cols, rows))
+        self._watch_lease_size()
+
+    def _watch_lease_size(self) -> None:
+        """Restore the size when its lease has ended, also if nobody uses the session then."""
+        lent, lease = self._lease_size, self.lease()
+        if self._lease_size_timer is not None:
+            self._lease_size_timer.cancel()
+            self._lease_size_timer = None
+        if lent is not None and lease is not None and lease.fence == lent.fence:
+            self._lease_size_timer = asyncio.get_running_loop().call_at(lease.expires_at, self._watch_lease_size)
+
+    def _restore_size(self, lent: _LeaseSize) -> None:
+        """Restore the size before a lease, unless the terminal was resized by others since, or has ended."""
+        if (self.cols, self.rows) == lent.size != lent.before:
+            with suppress(PtyctlError):
+                self.resize(*lent.before)
+
     def _reapply_size(self) -> None:
         """Resize a new channel to the current size: it was opened with the size of the first channel."""
         first = (self.spec.pty.cols, self.spec.pty.rows)
@@ -603,6 +646,9 @@ class Session:
 
     def _lease_ended(self, lease: Lease, end: LeaseEnd) -> None:
         self.authorization.lock_ended(lease.holder)
+        if (lent := self._lease_size) is not None and lent.fence == lease.fence:
+            self._lease_size = None
+            asyncio.get_running_loop().call_soon(self._restore_size, lent)  # the next lease, if any, is in force then
         by = {"by": end.by.task_id, "by_principal": end.by.principal} if end.by is not None else {}
         self.activity.record("lock_ended", **_owner_fields(lease), why=end.reason, **by)
 
@@ -671,6 +717,8 @@ class Session:
     async def _close(self, force: bool) -> None:
         await self.runs.abort("the session was closed")
         self.authorization.session_ended("the session was closed")
+        if self._lease_size_timer is not None:
+            self._lease_size_timer.cancel()
         if self.channel is not None:
             await self.channel.close(force=force)
         self._remove_nonce_file()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 
 import pytest
 
@@ -118,3 +119,49 @@ async def test_invalid_config_request_is_refused(
 async def test_mode_without_platform_is_unsupported(bash: SessionHandle) -> None:
     with refused(ErrorCode.UNSUPPORTED, "platform"):
         await config(bash, "mode", mode="config")
+
+
+async def _size(handle: SessionHandle) -> tuple[int | None, int | None]:
+    reply = await config(handle, "get")
+    return reply.cols, reply.rows
+
+
+async def _wait_for_size(handle: SessionHandle, cols: int, rows: int) -> None:
+    async with aclosing(handle.watch()) as items:
+        async for item in items:
+            if (item.cols, item.rows) == (cols, rows):
+                return
+
+
+@pytest.mark.parametrize("end", ["unlock", "take_over", "expiry"])
+async def test_size_while_locked_is_restored_at_the_end_of_the_lock(open_session: Open, end: str) -> None:
+    bash = await open_session()
+    before = await _size(bash)
+    await bash.lock(task_id="phone", lock_ttl_ms=1_000 if end == "expiry" else 60_000)
+    await config(bash, "resize", cols=70, rows=20, task_id="phone", while_locked=True)
+    await config(bash, "resize", cols=90, rows=25, task_id="phone", while_locked=True)  # the size before stays the first
+    assert await _size(bash) == (90, 25)
+    if end == "unlock":
+        await bash.unlock(task_id="phone")
+    elif end == "take_over":
+        await bash.lock(task_id="desk", force=True)
+    async with asyncio.timeout(PATIENCE_MS / 1000):
+        await _wait_for_size(bash, before[0] or 0, before[1] or 0)
+
+
+async def test_size_while_locked_that_another_caller_changed_stays(open_session: Open) -> None:
+    bash = await open_session()
+    await bash.lock(task_id="phone", lock_ttl_ms=60_000)
+    await config(bash, "resize", cols=70, rows=20, task_id="phone", while_locked=True)
+    await config(bash, "resize", cols=100, rows=30, task_id="phone")
+    await bash.unlock(task_id="phone")
+    await asyncio.sleep(0)
+    assert await _size(bash) == (100, 30)
+
+
+async def test_size_while_locked_without_the_lock_is_refused(open_session: Open) -> None:
+    bash = await open_session()
+    before = await _size(bash)
+    with refused(ErrorCode.LOCK_LOST):
+        await config(bash, "resize", cols=70, rows=20, task_id="phone", while_locked=True)
+    assert await _size(bash) == before

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from base64 import b64decode
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -234,3 +236,19 @@ async def test_watch_resumes_only_where_a_terminal_can_continue(open_session: Op
     assert bool(begin.data_b64) is is_painted
     assert begin.raw_offset == (size if is_painted else size - back)
     await watch.aclose()
+
+
+async def test_watch_with_ticks_repeats_the_state_with_the_clock_of_the_server(open_session: Open) -> None:
+    bash = await open_session()
+    request = WatchRequest(session_id=bash.session_id, tick_ms=100)
+    times = list[int]()
+    async with asyncio.timeout(PATIENCE_MS / 1000), aclosing(bash.controller.watch(request)) as items:
+        async for item in items:
+            if item.kind in ("begin", "terminal"):
+                assert (item.state, item.cols) == ("open", 120)
+                assert item.ts is not None
+                times.append(item.ts)
+            if len(times) == 4:
+                break
+    assert times == sorted(times)
+    assert abs(times[-1] - time.time() * 1000) < PATIENCE_MS

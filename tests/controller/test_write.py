@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import string
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -213,3 +215,17 @@ async def test_write_during_run_reaches_the_command(bash: SessionHandle) -> None
     await bash.write("world\n")
     reply = await execute(bash, block_id=reply.block_id, timeout_ms=PATIENCE_MS)
     assert reply.stdout.endswith("hello world\n")
+
+
+@pytest.mark.parametrize("fields", [{"data": "touch never\n"}, {"key": "enter"}, {"data": "touch never\n", "timeout_ms": 100}])
+async def test_input_that_arrives_after_its_time_limit_is_not_typed(open_session: Open, fields: dict[str, Any]) -> None:
+    bash = await open_session()
+    late = int(time.time() * 1000) - 1
+    with refused(ErrorCode.IO_ERROR, "was not typed") as error:
+        await write(bash, **fields, not_after=late)
+    assert error.value.details["reason"] == "late"
+    with refused(ErrorCode.IO_ERROR, "was not typed"):
+        await execute(bash, cmd="touch never", not_after=late)
+    await write(bash, data="echo $((6 * 7))\n", not_after=late + PATIENCE_MS)
+    reply = await read(bash, cursor="0", until_regex=r"\n42\n", timeout_ms=PATIENCE_MS)
+    assert "never" not in (reply.chunk or "")

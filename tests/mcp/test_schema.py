@@ -65,6 +65,8 @@ UNLISTED = {
     "cancel_after_ms",
     "details",
     "terminal",
+    "not_after",
+    "while_locked",
 }
 #: Of exec only: `block_id` does the same.
 UNLISTED_IN_EXEC = {"approval_id"}

@@ -70,12 +70,14 @@ class StreamClient:
     Attributes:
         terminals: by the number of the subscription.
         acknowledges: whether output is acknowledged.
+        ticks: number of the messages that show that the connection delivers.
     """
 
     def __init__(self, connection: ClientConnection) -> None:
         self._connection = connection
         self.terminals: dict[int, Terminal] = {}
         self.acknowledges = True
+        self.ticks = 0
 
     async def send(self, op: str, **fields: Any) -> None:
         await self._connection.send(json.dumps({"op": op, **fields}))
@@ -113,6 +115,9 @@ class StreamClient:
                 await self.send("ack", id=number, offset=offset)
             return {"op": "output", "id": number, "offset": offset, "data": data}
         message: Message = json.loads(received)
+        if message["op"] == "tick":
+            self.ticks += 1
+            return await self.receive()
         if message["op"] in ("snapshot", "resume"):
             self.terminals[message["id"]].begin(message)
         return message

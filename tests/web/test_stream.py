@@ -19,7 +19,7 @@ from ptyctl.controller.local import LocalController
 from ptyctl.core.limits import LIMITS
 from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.session.clients import most_used, serving_connection
-from ptyctl.web.stream import feeds, topics
+from ptyctl.web.stream import endpoint, feeds, topics
 from ptyctl.web.stream.feeds import feeds_of_caller
 from ptyctl.web.stream.topics import MAX_BEHIND_BYTES, WINDOW_BYTES
 from tests.controller.session_calls import PATIENCE_MS, Open, heard, say, scripted_program, session
@@ -334,6 +334,22 @@ async def test_wall_of_200_thumbnails_and_terminals_on_one_connection(controller
             return len(seen) == 202
 
         await client.until(note)
+
+
+async def test_connection_and_its_terminals_send_ticks_while_nothing_happens(
+    controller: Controller, open_session: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint, "TICK_S", 0.05)
+    monkeypatch.setattr(topics, "TICK_MS", 100)
+    handle = await scripted_program(open_session)
+    async with stream_server(controller) as address, stream_client(address) as client:
+        await client.subscribe(1, f"terminal:{handle.session_id}")
+        begin = await client.message(1, "snapshot")
+        ticks = [await client.message(1, "terminal") for _ in range(3)]
+        assert [tick["state"] for tick in ticks] == ["open"] * 3
+        times = [message["ts"] for message in (begin, *ticks)]
+        assert times == sorted(times)
+        assert client.ticks
 
 
 async def test_closing_connection_ends_watches(controller: Controller, open_session: Open) -> None:

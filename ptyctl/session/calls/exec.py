@@ -23,6 +23,7 @@ from ptyctl.session.transcript.stored_blocks import is_discarded
 
 from .mode_change import change_mode, mode_at
 from .output_selection import select_output
+from .write import check_in_time
 
 
 async def execute(session: Session, request: ExecRequest, progress: Progress | None) -> ExecReply:
@@ -35,6 +36,7 @@ async def execute(session: Session, request: ExecRequest, progress: Progress | N
     pattern = None if request.until_regex is None else compile_pattern(request.until_regex, "until_regex")
     if request.grep is not None:
         line_pattern(request.grep, "grep")  # an invalid one is reported before anything is typed
+    check_in_time(request.not_after)
     writer = Writer(request.task_id, command=True)
     fence = None
     if request.approval_id is not None:

@@ -24,7 +24,11 @@ _PAINT_TIMEOUT_S = 120.0
 
 
 async def watch(
-    session: Session, from_offset: int | None = None, max_behind: int | None = None, scrollback: int = 0
+    session: Session,
+    from_offset: int | None = None,
+    max_behind: int | None = None,
+    scrollback: int = 0,
+    tick_ms: int | None = None,
 ) -> AsyncGenerator[WatchItem, None]:
     """Yield items (see `WatchItem`) until the session is closed and all items were delivered.
 
@@ -32,7 +36,7 @@ async def watch(
         PtyctlError: INVALID_ARGUMENT for an offset past the end; BUSY if the screen is too far behind at the start,
             or later for `_PAINT_TIMEOUT_S`.
     """
-    watcher = _Watcher(session, max_behind, scrollback)
+    watcher = _Watcher(session, max_behind, scrollback, tick_ms)
     unsubscribe = session.stream.subscribe_output(lambda raw, data: session.signal.notify())
     try:
         yield await watcher.begin(from_offset)
@@ -45,8 +49,7 @@ async def watch(
                 yield WatchItem(kind="end", raw_offset=session.stream.raw_size)
                 return
             else:
-                lease = session.lease()
-                await session.signal.wait(lease.expires_at if lease else None)  # the lease expires without a signal
+                await session.signal.wait(watcher.next_check())
     finally:
         unsubscribe()
 
@@ -54,13 +57,15 @@ async def watch(
 class _Watcher:
     """One watcher's position. With `max_behind` it sees the screen again instead of output that it cannot use."""
 
-    def __init__(self, session: Session, max_behind: int | None, scrollback: int) -> None:
+    def __init__(self, session: Session, max_behind: int | None, scrollback: int, tick_ms: int | None) -> None:
         self._session = session
         self._screen = session.screen
         self._event_log = session.events
         self._source = session.display.source
         self._max_behind = max_behind
         self._scrollback = scrollback
+        self._tick_s = None if tick_ms is None else tick_ms / 1000
+        self._next_tick: float | None = None
         self._raw = 0
         self._steps = 0
         self._next_paint = 0.0
@@ -133,17 +138,27 @@ class _Watcher:
 
     def next(self) -> WatchItem | None:
         """Return the next item, or None if there is nothing new."""
-        if (state := self._current_state()) != self._last_state:
+        state = self._current_state()
+        if state != self._last_state or self._is_tick_due():
             self._last_state = state
             return WatchItem(kind="terminal", **self._terminal())
         return self._next_output() or self._next_event()
+
+    def next_check(self) -> float | None:
+        """Return when there may be a next item without a signal: the lease expires, or a tick is due."""
+        lease = self._session.lease()
+        return min((at for at in (lease.expires_at if lease else None, self._next_tick) if at is not None), default=None)
+
+    def _is_tick_due(self) -> bool:
+        return self._next_tick is not None and asyncio.get_running_loop().time() >= self._next_tick
 
     def _current_state(self) -> tuple[object, ...]:
         session = self._session
         return session.cols, session.rows, session.state, session.mode, session.lease()
 
     def _terminal(self) -> dict[str, Any]:
-        session, lease = self._session, self._session.lease()
+        session, lease, now = self._session, self._session.lease(), asyncio.get_running_loop().time()
+        self._next_tick = None if self._tick_s is None else now + self._tick_s
         return {
             "cols": session.cols,
             "rows": session.rows,
@@ -152,6 +167,7 @@ class _Watcher:
             "lock_holder": lease.holder.task_id if lease else None,
             "lock_principal": lease.holder.principal if lease else None,
             "lock_expires_at": epoch_ms(lease.expires_at) if lease else None,
+            "ts": epoch_ms(now),
         }
 
     def _next_output(self) -> WatchItem | None:

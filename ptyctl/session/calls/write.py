@@ -6,11 +6,12 @@ import asyncio
 import base64
 import binascii
 import re
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from ptyctl.api.controller import Progress
-from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
+from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, invalid
 from ptyctl.api.io import DEFAULT_WAIT_MS, MAX_WAIT_MS, IoReply, IoRequest
 from ptyctl.cancellation import cancel_and_wait
 from ptyctl.core.control_sequences import DECCKM, ETX, INTERRUPT_BYTES
@@ -41,12 +42,13 @@ async def write(session: Session, request: IoRequest, progress: Progress | None 
 
     Raises:
         PtyctlError: INVALID_ARGUMENT, LOCKED, LOCK_REQUIRED, LOCK_LOST, REMOTE_CLOSED, ALREADY_CLOSED, UNSUPPORTED; IO_ERROR if
-            the far end did not accept all of it within the longest time that a call may take.
+            it is later than `not_after`, or the far end did not accept all of it within the longest time that a call may take.
     """
     writer = Writer(
         request.task_id, sensitive=bool(request.sensitive), deadline=asyncio.get_running_loop().time() + MAX_WAIT_MS / 1000
     )
     session.gate.check(writer)
+    check_in_time(request.not_after)
     if request.waits:
         reply = await _write_and_wait(session, request, writer, progress)
     else:
@@ -55,6 +57,25 @@ async def write(session: Session, request: IoRequest, progress: Progress | None 
         reply = IoReply(action="write", bytes_written=written, next_cursor=str(cursor))
     reply.policy, reply.edited = writer.review.warning(), writer.review.edited or None
     return reply
+
+
+def check_in_time(not_after: int | None) -> None:
+    """Check that input of a caller is not too old: keys that waited for a server or a network would surprise who typed them.
+
+    Args:
+        not_after: the limit of the caller, in epoch milliseconds of this server's clock.
+
+    Raises:
+        PtyctlError: IO_ERROR
+    """
+    if not_after is None or (late_ms := int(time.time() * 1000) - not_after) <= 0:
+        return
+    raise PtyctlError(
+        ErrorCode.IO_ERROR,
+        f"the input arrived {late_ms} ms after its time limit, and was not typed",
+        {"reason": "late", "bytes_written": 0},
+        hint=NextStep.READ_SCREEN,
+    )
 
 
 async def press_key(session: Session, key: str, writer: Writer) -> int:

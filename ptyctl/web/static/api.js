@@ -3,6 +3,7 @@
 /** @typedef {{name: string, kind: string, role: string}} Principal */
 /** @typedef {{principal: Principal, csrf: string, version: string, task_id: string, ts: number}} Login ts: the daemon's clock */
 /** @typedef {Record<string, any>} Json */
+/** @typedef {RequestInit & {limitMs?: number | undefined}} Options limitMs: OFFLINE after this time */
 
 /** An error of a call, as docs/contracts.md describes it. */
 export class ApiError extends Error {
@@ -21,6 +22,9 @@ const PTY_CODES = { closed: "ALREADY_CLOSED", eof: "REMOTE_CLOSED" };
 const RETRYABLE = ["busy", "io_error", "locked"];
 /** Size of a page of a recording. */
 const RECORDING_BYTES = 1 << 18;
+
+/** The calls whose reply has not come, with the functions that end them. @type {Set<() => void>} */
+const open = new Set();
 
 /** @type {Login | null} */
 let current = null;
@@ -54,10 +58,10 @@ export async function login(body) {
   setLogin(await readLogin("/api/login", body));
 }
 
-/** Returns the current login, or null if there is none. */
-export async function me() {
+/** Returns the current login, or null if there is none. @param {number} [limitMs] raises OFFLINE after this time */
+export async function me(limitMs) {
   try {
-    const reply = await readLogin("/api/me");
+    const reply = await readLogin("/api/me", undefined, limitMs);
     if (reply.csrf !== current?.csrf) setLogin(reply);
   } catch (error) {
     if (!isLoginError(error)) throw error;
@@ -69,11 +73,12 @@ export async function me() {
  * Reads the login, and with it the daemon's clock.
  * @param {string} path
  * @param {Json} [body]
+ * @param {number} [limitMs]
  * @returns {Promise<Login>}
  */
-async function readLogin(path, body) {
+async function readLogin(path, body, limitMs) {
   const sent = Date.now();
-  const reply = await (await request(path, body)).json();
+  const reply = await (await request(path, body, { limitMs })).json();
   ahead = Math.round(reply.ts - (sent + Date.now()) / 2);
   return reply;
 }
@@ -88,7 +93,7 @@ export async function logout() {
  * Calls a method of the controller; raises ApiError.
  * @param {string} method
  * @param {Json} [fields]
- * @param {RequestInit} [options] such as keepalive: the call outlives the page.
+ * @param {Options} [options]
  * @returns {Promise<Json>}
  */
 export async function call(method, fields = {}, options = {}) {
@@ -125,15 +130,46 @@ export async function* recording(session, from, to = Infinity) {
   }
 }
 
+/**
+ * Ends the calls that were sent on a connection that is dead: they raise OFFLINE. Browsers would wait for minutes, and begin no
+ * more than a few calls meanwhile. Returns the function that does it, for the calls that are open now.
+ */
+export function openCalls() {
+  const before = [...open];
+  return () => before.filter((end) => open.has(end)).forEach((end) => end());
+}
+
 /** @param {unknown} error */
 const isLoginError = (error) => error instanceof ApiError && error.error_code === "UNAUTHENTICATED";
 
 /**
  * @param {string} path
  * @param {Json} [body] a POST, if given
- * @param {RequestInit} [options]
+ * @param {Options} [options]
  */
-async function request(path, body, options = {}) {
+async function request(path, body, { limitMs, signal, ...options } = {}) {
+  const ending = new AbortController();
+  const end = () => ending.abort(new DOMException("no reply", "TimeoutError"));
+  const abort = () => ending.abort(signal?.reason);
+  const timer = limitMs === undefined ? undefined : setTimeout(end, limitMs);
+  if (signal?.aborted) abort();
+  signal?.addEventListener("abort", abort);
+  open.add(end);
+  try {
+    return await send(path, body, { ...options, signal: ending.signal });
+  } finally {
+    open.delete(end);
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", abort);
+  }
+}
+
+/**
+ * @param {string} path
+ * @param {Json | undefined} body
+ * @param {RequestInit} options
+ */
+async function send(path, body, options) {
   const headers = { "Content-Type": "application/json", "X-Ptyctl-CSRF": current?.csrf ?? "" };
   const post = body && { method: "POST", headers, body: JSON.stringify(body) };
   const response = await fetch(path, { ...post, ...options }).catch((error) => {

@@ -3,9 +3,11 @@
 import { ApiError, login, logout, me, onLogin, principal, version } from "./api.js";
 import { store } from "./features.js";
 import { html, nothing, render } from "./lit.js";
+import { forgetLocks, heldLocks, onHeldLocks, resumeLocks } from "./lock.js";
 import { navigate, replaceAddress, route, show, start } from "./router.js";
 import { stream } from "./stream.js";
-import { emptyState, errorBox, link, toastError } from "./ui.js";
+import { visible } from "./text.js";
+import { confirmDialog, emptyState, errorBox, link, sessionPath, toastError } from "./ui.js";
 
 /** @typedef {{mount: (root: HTMLElement, params: Record<string, string>) => (() => void) | void}} View */
 /** @typedef {"auto" | "light" | "dark"} Theme */
@@ -44,6 +46,10 @@ stream.onState((value) => {
   online = value;
   update();
 });
+onHeldLocks(update);
+addEventListener("beforeunload", (event) => {
+  if (heldLocks().length) event.preventDefault(); // the browser asks: a lock that is not resumed blocks others until it expires
+});
 addEventListener("hashchange", () => void begin()); // a new ticket in the same tab
 start();
 void begin();
@@ -74,7 +80,9 @@ async function loginChanged() {
   approvals?.close();
   approvals = null;
   pending = 0;
+  forgetLocks();
   if (principal()) {
+    resumeLocks();
     approvals = stream.follow("approvals", (all) => {
       pending = [...all.values()].filter(({ state }) => state === "pending").length;
       update();
@@ -132,6 +140,7 @@ function update() {
       <header class="top">
         ${link("/", "ptyctl", "brand")}
         <nav aria-label="Views">${ROUTES.slice(0, MENU).map(([path, , title]) => menuItem(path, title))}</nav>
+        ${heldLocks().filter(({ session }) => shown !== sessionPath(session)).map(heldView)}
         <div class="who">
           <span title=${`ptyctl ${version()}`}>${user?.name} <small>${user?.role}</small></span>
           <button type="button" class="icon" title="Theme: ${theme()}" aria-label="Theme: ${theme()}" @click=${nextTheme}>
@@ -158,8 +167,17 @@ function menuItem(path, title) {
   return html`<a data-link href=${path} aria-current=${shown === path ? "page" : nothing}>${title}${count}</a>`;
 }
 
+/** A lock that this page uses while it shows another view. @param {import("./lock.js").Lock} lock */
+const heldView = (lock) =>
+  html`<span class="held-lock">You have the lock of ${link(sessionPath(lock.session), visible(lock.name()))}
+    <button type="button" class="small" @click=${lock.giveBack}>Give back</button></span>`;
+
 async function signOut() {
+  const held = heldLocks();
+  const names = held.map((lock) => visible(lock.name())).join(", ");
+  if (held.length && !(await confirmDialog({ title: "Give the lock back and sign out?", text: `You have the lock of ${names}.`, action: "Give back and sign out" }))) return;
   try {
+    await Promise.all(held.map((lock) => lock.giveBack()));
     await logout();
     navigate("/");
   } catch (error) {

@@ -1,8 +1,15 @@
-// Keyboard input of a terminal: queued, and written to the session in order, with one call in flight.
+// Keyboard input of a terminal: queued, and written to the session in order, with one call in flight. Keys that cannot be sent at
+// once are not sent later without a question: the screen for which they were typed may be gone.
 
 import { ApiError, call, taskId } from "./api.js";
+import { age, mark } from "./clock.js";
+import { html, nothing } from "./lit.js";
+import { stream } from "./stream.js";
+import { visible } from "./text.js";
 
-/** @typedef {{text: string} | {binary: string} | {key: string}} Input */
+/** @typedef {import("./clock.js").Mark} Mark */
+/** @typedef {{at: Mark} & ({text: string, pasted?: boolean} | {binary: string} | {key: string})} Input */
+/** @typedef {{ts: number, at: Mark}} ServerClock the time of the session's server at a moment (epoch ms) */
 
 const INTERRUPT = "\x03";
 /** Input of at least this many characters in one piece is pasted, not typed. */
@@ -12,85 +19,188 @@ const PIECE = 8_192;
 /** Characters of at most two units each. */
 const PIECES = new RegExp(`.{1,${PIECE / 2}}`, "gsu");
 const PASTE = "\x1b[200~";
+/** Older keys are not sent. The daemon checks it too: the network, or the daemon itself, may hold a call back. */
+const LATE_MS = 2_000;
+const CHECK_MS = 250;
+/** Largest text that is kept for the question, in UTF-16 units. */
+const MAX_UNSENT = 65_536;
 
 /**
- * Returns the keyboard of a session; `onError` gets the error of each refused write, and the write.
- * @param {string} session
- * @param {(error: ApiError, write: Record<string, any>) => void} onError
+ * The latest time at which input may be typed, on the clock of the session's server; without that clock, no limit.
+ * @param {ServerClock | null} clock
+ * @param {Mark} typed
  */
-export function createKeyboard(session, onError) {
+export const notAfter = (clock, typed) => (clock ? { not_after: Math.round(clock.ts + age(clock.at) - age(typed) + LATE_MS) } : {});
+
+/**
+ * Returns the keyboard of a session.
+ * @param {string} session
+ * @param {object} callbacks
+ * @param {(error: ApiError, write: Record<string, any>) => void} callbacks.onError gets the error of each refused write, and the write
+ * @param {() => void} callbacks.changed called when the question about unsent keys changes
+ * @param {() => void} callbacks.answered called when the person has answered it
+ * @param {() => ServerClock | null} callbacks.clock
+ * @param {() => boolean} callbacks.admit whether input may be sent now
+ */
+export function createKeyboard(session, { onError, changed, answered, clock, admit }) {
   /** @type {Input[]} */
   let queue = [];
+  /** Input that was not sent in time, for which the person is asked. @type {Input[]} */
+  let unsent = [];
+  /** Whether input before the unsent one may have been typed or not. */
+  let isUncertain = false;
+  let isShown = false;
   let sending = false;
   /** Number of writes without a reply. */
   let writing = 0;
   /** Called once all input is written. @type {(() => void)[]} */
   const waiters = [];
+  const timer = setInterval(holdLate, CHECK_MS);
+
+  /** Keeps input for the question; a write that has begun precedes the input that is kept. @param {Input[]} inputs @param {boolean} [first] */
+  const hold = (inputs, first = false) => {
+    if (!inputs.length) return;
+    unsent = first ? [...inputs, ...unsent] : [...unsent, ...inputs];
+    if (length(unsent) > MAX_UNSENT) unsent = [];
+    changed();
+  };
+
+  /** A paste may take long at a slow console, which shows its progress. @param {Input} input */
+  const isLate = (input) => age(input.at) > LATE_MS && !(isPaste(input) && stream.isLive());
+
+  /** Input behind late input was typed to follow it. */
+  function holdLate() {
+    if (queue.some(isLate)) hold(queue.splice(0));
+  }
 
   /** Writes one input. If that fails, the input queued since is dropped: it was typed to follow this one. @param {Input} input */
   const write = async (input) => {
     const following = queue;
-    const request = { session_id: session, task_id: taskId(), action: "write", ...fields(input) };
+    const typed = isPaste(input) ? mark() : input.at;
+    const request = { session_id: session, task_id: taskId(), action: "write", ...fields(input), ...notAfter(clock(), typed) };
     writing++;
     try {
       await call("ptyctl_session_io", request);
     } catch (error) {
-      if (queue === following) queue = [];
-      if (error instanceof ApiError && error.details.reason !== "interrupted") onError(error, request);
+      if (error instanceof ApiError && error.details.reason === "late") hold([input, ...take(following)], true);
+      else if (error instanceof ApiError && error.error_code === "OFFLINE") {
+        isUncertain = true;
+        hold(take(following), true);
+        changed();
+      } else {
+        take(following);
+        const { not_after: _, ...repeatable } = /** @type {Record<string, any>} */ (request);
+        if (error instanceof ApiError && error.details.reason !== "interrupted") onError(error, repeatable);
+      }
     }
     writing--;
     if (!writing && !queue.length) for (const resolve of waiters.splice(0)) resolve();
   };
 
+  /** Empties the queue, unless it is another one. @param {Input[]} following @returns {Input[]} */
+  const take = (following) => {
+    if (queue !== following) return [];
+    queue = [];
+    return following;
+  };
+
   const send = async () => {
     if (sending) return;
     sending = true;
-    for (let input = queue.shift(); input; input = queue.shift()) await write(input);
+    for (holdLate(); queue.length; holdLate()) await write(/** @type {Input} */ (queue.shift()));
     sending = false;
   };
 
   /** @param {Input} input */
   const add = (input) => {
+    if (unsent.length || isUncertain || !stream.isLive()) return hold([input]);
     const last = queue.at(-1);
-    if (last && "text" in last && "text" in input && last.text.length < PIECE) last.text += input.text;
+    if (last && "text" in last && "text" in input && last.text.length < PIECE && isPaste(last) === isPaste(input)) last.text += input.text;
     else queue.push(input);
   };
 
   /** Ctrl-C overtakes pasted text, and cancels the rest of it. */
   const interrupt = () => {
-    const pasted = queue.some((input) => "text" in input && input.text.length >= PASTED);
-    if (!pasted) return add({ key: "ctrl_c" });
+    const pasted = queue.some(isPaste);
+    if (!pasted) return add({ key: "ctrl_c", at: mark() });
     queue = [];
-    void write({ key: "ctrl_c" });
+    void write({ key: "ctrl_c", at: mark() });
   };
+
+  const discard = () => {
+    unsent = [];
+    isUncertain = isShown = false;
+    changed();
+    answered();
+  };
+
+  const sendUnsent = () => {
+    if (!stream.isLive() || !admit()) return;
+    const inputs = unsent;
+    discard();
+    queue.push(...inputs.map((input) => ({ ...input, at: mark() })));
+    void send();
+  };
+
+  const show = () => {
+    isShown = !isShown;
+    changed();
+  };
+
+  const question = () =>
+    html`${isUncertain ? html`<strong>No answer came to the last keys: look at the terminal whether they were typed.</strong>` : nothing}
+      ${unsent.length
+        ? html`<strong>${count(unsent)} not sent</strong>, because the daemon did not answer within ${LATE_MS / 1000} s.
+            ${isShown ? html`<code>${visible(unsent.map(label).join(""))}</code>` : nothing}
+            <button type="button" class="small" @click=${show}>${isShown ? "Hide" : "Show"}</button>
+            <button type="button" class="small" ?disabled=${!stream.isLive()} @click=${sendUnsent}>Send</button>
+            <button type="button" class="small" @click=${discard}>Discard</button>`
+        : html`<button type="button" class="small" @click=${discard}>Continue</button>`}`;
 
   return {
     /** Types text. @param {string} data */
     type(data) {
       for (const part of data.split(/(\x03)/)) {
         if (part === INTERRUPT) interrupt();
-        else for (const text of pieces(part)) add({ text });
+        else for (const text of pieces(part)) add({ text, pasted: data.length >= PASTED, at: mark() });
       }
       void send();
     },
     /** Sends bytes, each a character of `data`. @param {string} data */
     sendBinary(data) {
-      add({ binary: data });
+      add({ binary: data, at: mark() });
       void send();
     },
     /** Presses a key by its name, such as `esc`. @param {string} key */
     press(key) {
-      add({ key });
+      add({ key, at: mark() });
       void send();
     },
     /** Resolves once the input is written, refused or dropped. @returns {Promise<void>} */
     sent: () => new Promise((resolve) => (writing ? waiters.push(resolve) : resolve())),
-    /** Drops the input that is not sent yet. */
-    clear() {
-      queue = [];
+    /** Sends no more: the lock has ended. The person is asked about the input that is not sent yet. */
+    stop: () => hold(queue.splice(0)),
+    /** Drops the input that is not sent. */
+    close() {
+      clearInterval(timer);
+      queue = unsent = [];
     },
+    /** The question about input that was not sent. */
+    template: () => (unsent.length || isUncertain ? html`<div class="notice unsent" role="alert">${question()}</div>` : nothing),
   };
 }
+
+/** @param {Input} input */
+const isPaste = (input) => "text" in input && !!input.pasted;
+
+/** @param {Input} input */
+const label = (input) => ("text" in input ? input.text : "key" in input ? `<${input.key}>` : "");
+
+/** @param {Input[]} inputs */
+const length = (inputs) => inputs.reduce((sum, input) => sum + ("text" in input ? input.text.length : 1), 0);
+
+/** @param {Input[]} inputs */
+const count = (inputs) => (length(inputs) === 1 ? "1 key was" : `${length(inputs)} keys were`);
 
 /**
  * Cuts text between characters; a bracketed paste stays whole, so that the program gets its end.

@@ -1,6 +1,7 @@
 // The WebSocket to /api/stream: subscriptions that survive a lost connection.
 
-import { ApiError, me } from "./api.js";
+import { ApiError, me, openCalls } from "./api.js";
+import { age, mark } from "./clock.js";
 
 /** @typedef {Record<string, any>} Message */
 /** @typedef {"snapshot" | number} From where output begins: the painted screen, or a raw offset */
@@ -16,13 +17,19 @@ import { ApiError, me } from "./api.js";
  * @property {(offset: number) => void} ack reports that the output up to `offset` is parsed
  * @property {() => void} close
  * @property {(from: From) => void} resubscribe
+ * @property {() => number} silence the time since the last message of the subscription (ms)
  * @property {() => void} use reports that this window uses the lock of the terminal
  */
-/** @typedef {{topic: string, from: From | undefined, handlers: Handlers}} Entry */
+/** @typedef {{topic: string, from: From | undefined, handlers: Handlers, heard: import("./clock.js").Mark}} Entry */
 
 const FIRST_DELAY_MS = 250;
 const LONGEST_DELAY_MS = 5_000;
 const HEADER_BYTES = 12;
+/** The daemon sends a message each second. What the page shows is stale if nothing was heard for this time. */
+export const STALE_MS = 5_000;
+const CHECK_MS = 500;
+/** How long calls of a dead connection may still be answered after the next one is open. */
+const LAST_ANSWER_MS = 2_000;
 
 /** @type {Map<number, Entry>} */
 const entries = new Map();
@@ -35,6 +42,10 @@ let timer;
 let delay = FIRST_DELAY_MS;
 let nextId = 1;
 let online = false;
+/** The last message of the connection, or its begin. */
+let heard = mark();
+/** Whether a call tries if the daemon answers. */
+let probing = false;
 
 export const stream = {
   /**
@@ -45,9 +56,12 @@ export const stream = {
    */
   subscribe(topic, handlers) {
     let id = 0;
+    /** @type {Entry} */
+    let entry;
     const begin = (/** @type {From | undefined} */ from) => {
       id = nextId++;
-      entries.set(id, { topic, from, handlers });
+      entry = { topic, from, handlers, heard: mark() };
+      entries.set(id, entry);
       sendSubscription(id);
     };
     const close = () => {
@@ -57,6 +71,7 @@ export const stream = {
     connect();
     return {
       ack: (offset) => send({ op: "ack", id, offset }),
+      silence: () => age(entry.heard),
       use: () => send({ op: "use", id }),
       close,
       resubscribe: (from) => {
@@ -90,6 +105,9 @@ export const stream = {
     watcher = changed;
   },
 
+  /** Whether the daemon was heard within the last seconds. */
+  isLive: () => online && age(heard) <= STALE_MS,
+
   /** Tries to connect now, instead of after the delay, or of an attempt that got no answer yet. */
   retry() {
     delay = FIRST_DELAY_MS;
@@ -116,12 +134,16 @@ function connect() {
   if (socket) return;
   clearTimeout(timer);
   timer = undefined;
+  heard = mark();
   const opened = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/api/stream`);
   opened.binaryType = "arraybuffer";
   opened.onopen = () => {
+    if (socket !== opened) return;
     for (const id of entries.keys()) sendSubscription(id);
   };
   opened.onmessage = ({ data }) => {
+    if (socket !== opened) return; // it was given up
+    heard = mark();
     delay = FIRST_DELAY_MS; // not before: a proxy may accept the connection and close it
     setOnline(true);
     if (typeof data === "string") handleMessage(JSON.parse(data));
@@ -140,10 +162,26 @@ function handleClose() {
   delay = Math.min(2 * delay, LONGEST_DELAY_MS);
 }
 
+setInterval(() => void checkSilence(), CHECK_MS);
+
+/** Notices a connection that delivers nothing, and replaces it once the daemon answers on another one. */
+async function checkSilence() {
+  if (!socket || probing || age(heard) <= STALE_MS) return;
+  setOnline(false);
+  const silent = socket;
+  probing = true;
+  const answers = await me(STALE_MS).catch(() => null);
+  probing = false;
+  if (!answers || socket !== silent || age(heard) <= STALE_MS) return;
+  setTimeout(openCalls(), LAST_ANSWER_MS);
+  stream.stop();
+  connect();
+}
+
 /** Connects again if the login is still valid: a new daemon may not know it. */
 async function reconnect() {
   try {
-    if (await me()) connect();
+    if (await me(STALE_MS)) connect();
   } catch {
     if (!socket) handleClose(); // a person may have retried meanwhile
   }
@@ -153,6 +191,7 @@ async function reconnect() {
 function handleMessage(message) {
   const entry = entries.get(message.id);
   if (!entry) return;
+  entry.heard = mark();
   if (message.op !== "error") entry.handlers.onMessage?.(message);
   else if (entry.handlers.onError) entry.handlers.onError(new ApiError(message.error));
   else if (message.error.retryable) setTimeout(() => entries.get(message.id) === entry && sendSubscription(message.id), LONGEST_DELAY_MS);
@@ -164,6 +203,7 @@ function handleBytes(data) {
   const entry = entries.get(view.getUint32(0));
   if (!entry) return;
   const offset = Number(view.getBigUint64(4));
+  entry.heard = mark();
   entry.from = offset;
   entry.handlers.onBytes?.(offset, new Uint8Array(data, HEADER_BYTES));
 }

@@ -24,6 +24,8 @@ from .topics import TerminalTopic, send_approvals, send_screens, send_sessions
 
 _LOG = logging.getLogger(__name__)
 
+#: Interval of the messages that show that the connection delivers (seconds).
+TICK_S = 1.0
 #: Longest message of a client.
 MAX_MESSAGE_BYTES = 64 * 1024
 #: Close codes (RFC 6455, section 7.4.1).
@@ -61,12 +63,19 @@ class _StreamConnection:
     async def run(self) -> None:
         """Read messages until the connection ends, then end the subscriptions."""
         self._feeds.add_window(self)
+        ticking = asyncio.create_task(self._tick(), name="web tick")
         try:
             while (text := await self._receive()) is not None:
                 await self._handle(text)
         finally:
             self._feeds.remove_window(self)
-            await cancel_and_wait(*self._tasks.values(), self._displacing)
+            await cancel_and_wait(*self._tasks.values(), self._displacing, ticking)
+
+    async def _tick(self) -> None:
+        """Send a message at an interval: a page that hears nothing for some seconds shows that it may be out of date."""
+        while True:
+            await self.send(None, "tick")
+            await asyncio.sleep(TICK_S)
 
     async def send(self, subscription_id: int | None, op: str, **fields: Any) -> None:
         """Send a message; wait until the client's socket takes it."""

@@ -36,10 +36,12 @@ _FLOOD_PAUSE_S = 0.033
 #: another process uses is busy, too, and stays so.
 _BUSY_PAUSE_S = 0.1
 _BUSY_TIMEOUT_S = 120.0
+#: Interval at which a terminal repeats its state (ms), so that a page notices that it hears nothing from the session's server.
+TICK_MS = 1000
 #: Number of entries that are compared before other calls run.
 _COMPARED = 20_000
 #: The fields of a terminal that snapshots and changes have.
-_TERMINAL = ("cols", "rows", "state", "mode", "lock_holder", "lock_principal", "lock_expires_at")
+_TERMINAL = ("cols", "rows", "state", "mode", "lock_holder", "lock_principal", "lock_expires_at", "ts")
 
 
 class MessageSink(Protocol):
@@ -113,6 +115,7 @@ class TerminalTopic:
             from_offset=start,
             max_behind=MAX_BEHIND_BYTES,
             scrollback=SCROLLBACK_LINES,
+            tick_ms=TICK_MS,
             task_id=TASK_ID,
         )
         async with aclosing(self._controller.watch(request)) as items:

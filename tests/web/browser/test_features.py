@@ -36,7 +36,10 @@ delete Intl.Segmenter;
 for (const name of ["Notification", "ResizeObserver", "IntersectionObserver"]) delete window[name];
 Object.defineProperty(navigator, "clipboard", { value: undefined });
 const { matchMedia } = window;
-window.matchMedia = (query) => { if (query.includes("color-scheme")) throw new TypeError("not here"); return matchMedia(query); };
+window.matchMedia = (query) => {
+  if (query.includes("color-scheme")) throw new TypeError("not here");
+  return matchMedia(query);
+};
 history.replaceState = () => { throw new DOMException("too many", "SecurityError"); };
 """
 _FEATURES = pytest.mark.parametrize(

@@ -2,17 +2,18 @@
 
 import { ApiError, call, principal, serverTime, taskId } from "../api.js";
 import { createCards } from "../cards.js";
+import { mark } from "../clock.js";
 import { copyText, onSizeChange, store } from "../features.js";
 import { createHeldLines } from "../held_lines.js";
-import { createKeyboard } from "../keyboard.js";
+import { createKeyboard, notAfter } from "../keyboard.js";
 import { html, nothing, render } from "../lit.js";
-import { createLock } from "../lock.js";
+import { lockOf } from "../lock.js";
 import { query, replaceAddress } from "../router.js";
 import { followSession, needBadges, origin } from "../session_entry.js";
-import { stream } from "../stream.js";
+import { STALE_MS, stream } from "../stream.js";
 import { createTerminal } from "../terminal.js";
 import { visible } from "../text.js";
-import { confirmDialog, errorBox, link, NO_COPY, sessionPath, statusBadge, timeAgo, toast, toastError } from "../ui.js";
+import { confirmDialog, duration, errorBox, link, NO_COPY, sessionPath, statusBadge, timeAgo, toast, toastError } from "../ui.js";
 
 /** @typedef {Record<string, any>} Message */
 /** @typedef {"split" | "terminal" | "cards"} Layout */
@@ -21,6 +22,10 @@ const COMPOSER = "ptyctl.composer";
 /** A mouse report, which is no part of a line: it is neither kept nor refused. */
 const MOUSE = /^\x1b\[[<M]/;
 const RESIZE_DELAY_MS = 150;
+/** A narrower window shows the terminal scaled: at its own size most programs could not be used, by nobody. */
+const MIN_COLS = 60;
+/** The fields of a terminal's state, without times: a tick repeats them. */
+const STATE = ["cols", "rows", "state", "mode", "lock_holder", "lock_principal"];
 const RETRY_DELAY_MS = 2_000;
 /** Errors after which the session cannot be watched. */
 const FINAL = ["ALREADY_CLOSED", "NOT_FOUND", "FORBIDDEN"];
@@ -50,20 +55,25 @@ export function mount(root, params) {
   let layout = /** @type {Layout} */ (query().get("view") ?? "split");
   let history = 0;
   let closed = false;
+  /** The time of the session's server at its last message. @type {import("../keyboard.js").ServerClock | null} */
+  let clock = null;
   /** Whether the live view has ended. */
   let isOver = false;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let retryTimer;
 
-  const keyboard = createKeyboard(session, handleRefusal);
+  const keyboard = createKeyboard(session, { onError: handleRefusal, changed: update, answered: focusTerminal, clock: () => clock, admit: () => lock.admit() });
   const held = createHeldLines(session, update);
-  const lock = createLock(session, { changed: handleLock, requested: focusTerminal, acquired: handleAcquired, inputSent: keyboard.sent });
+  const lock = lockOf(session);
+  lock.attach({ changed: handleLock, requested: focusTerminal, acquired: handleAcquired, inputSent: keyboard.sent });
   const cards = createCards(session, { changed: update, runAgain, isFullScreen: () => terminal.xterm.buffer.active.type === "alternate" });
   /** @param {Message} message */
   function handleMessage(message) {
     if (message.op === "event") return handleEvent(message.event);
     if (message.op === "end") return end(null);
     if (message.op === "displaced") return lock.deactivate();
+    if (message.ts) clock = { ts: message.ts, at: mark() };
+    if (message.op === "terminal" && STATE.every((field) => state[field] === message[field])) return lock.observe(message);
     const isFirst = state.cols === undefined;
     const resized = state.cols !== message.cols || state.rows !== message.rows;
     state = message;
@@ -115,11 +125,12 @@ export function mount(root, params) {
     if (closed) return;
     name = shown;
     entry = current;
+    lock.setName(shown);
     update();
   }
 
   function handleLock() {
-    if (!lock.isOurs()) keyboard.clear();
+    if (!lock.isOurs()) keyboard.stop();
     update();
   }
 
@@ -141,10 +152,14 @@ export function mount(root, params) {
     if (closed || !box.clientWidth) return;
     if (!lock.isActive()) return terminal.scale();
     const size = terminal.fittingSize();
-    if (!size || (size.cols === state.cols && size.rows === state.rows)) return;
-    const request = { session_id: session, task_id: taskId(), action: "resize", cols: size.cols, rows: size.rows };
+    if (!size || size.cols < MIN_COLS) return terminal.scale();
+    if (size.cols === state.cols && size.rows === state.rows) return;
+    const request = { session_id: session, task_id: taskId(), action: "resize", cols: size.cols, rows: size.rows, while_locked: true };
     call("ptyctl_session_config", request).catch(toastError);
   }
+
+  /** A mouse report is for the screen as it is: it is never sent later. */
+  const sendsMouse = () => lock.isActive() && stream.isLive();
 
   /** @param {KeyboardEvent} event */
   function isPageKey(event) {
@@ -214,11 +229,12 @@ export function mount(root, params) {
   async function submit(field) {
     const text = field.value;
     if (!lock.admit() || (!text.trim() && !isProgramRunning())) return;
+    if (!stream.isLive()) return lock.refuse("Nothing was typed: the daemon does not answer.");
     field.value = "";
     history = 0;
     if (isProgramRunning()) return keyboard.type(`${text}\r`);
     try {
-      const reply = await call("ptyctl_session_exec", { session_id: session, task_id: taskId(), cmd: text, timeout_ms: EXEC_WAIT_MS });
+      const reply = await call("ptyctl_session_exec", { session_id: session, task_id: taskId(), cmd: text, timeout_ms: EXEC_WAIT_MS, ...notAfter(clock, mark()) });
       if (reply.done_reason === "approval") toast(`“${text}” waits for an approval: ${reply.approval?.reason ?? ""}`, "warn");
       else if (reply.policy) toast(reply.policy.reason, "warn");
     } catch (failed) {
@@ -320,6 +336,15 @@ export function mount(root, params) {
       </form>
     </section>`;
 
+  /** Whether the terminal may have changed since the last message of the session's server. */
+  const isStale = () => !isOver && isMounted && output.silence() > STALE_MS;
+
+  const veil = () =>
+    html`<div class="veil" role="alert">
+      <p><strong>No answer from the daemon.</strong> What you see may have changed; what you type is not sent.
+        <span aria-hidden="true">Silent for ${duration(1000 * Math.floor(output.silence() / 1000)).replace(".0", "")}.</span></p>
+    </div>`;
+
   function update() {
     if (closed) return;
     const list = root.querySelector(".cards");
@@ -332,6 +357,7 @@ export function mount(root, params) {
           <section class="stage" aria-label="Terminal">
             ${finding ? html`<div class="find-place">${findBar()}</div>` : nothing}
             <div class="term-box"></div>
+            ${isStale() ? veil() : nothing}
             ${lock.isOurs() ? touchKeys() : nothing}
           </section>
           <section class="side" aria-label="Commands">
@@ -339,22 +365,23 @@ export function mount(root, params) {
             ${ended ? nothing : composer()} ${messagePanel()}
           </section>
         </div>
-        ${held.template()} ${ended ? nothing : lock.template()}`,
+        ${held.template()} ${ended ? nothing : keyboard.template()} ${ended ? nothing : lock.template(isStale())}`,
       root,
     );
     const after = root.querySelector(".cards");
     if (atEnd && after) after.scrollTop = after.scrollHeight;
   }
 
+  let isMounted = false;
   update();
 
   const box = /** @type {HTMLElement} */ (root.querySelector(".term-box"));
   const terminal = createTerminal(box, {
     onData(data) {
       if (!MOUSE.test(data)) lock.admit(() => keyboard.type(data), data.length);
-      else if (lock.isActive()) keyboard.type(data);
+      else if (sendsMouse()) keyboard.type(data);
     },
-    onBinary: (data) => lock.isActive() && keyboard.sendBinary(data),
+    onBinary: (data) => sendsMouse() && keyboard.sendBinary(data),
     onKey: (event) => isPageKey(event) || (event.key === "Tab" && !lock.takesInput()),
   });
   terminal.xterm.buffer.onBufferChange(cards.watchScreen);
@@ -364,6 +391,7 @@ export function mount(root, params) {
     onBytes: (offset, bytes) => terminal.write(bytes, () => output.ack(offset)),
     onError: handleFailure,
   });
+  isMounted = true;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let resizeTimer;
   const stopSizing = onSizeChange(box, () => {
@@ -372,8 +400,6 @@ export function mount(root, params) {
   });
   const handleKey = (/** @type {KeyboardEvent} */ event) => isPageKey(event) && pressPageKey(event);
   addEventListener("keydown", handleKey);
-  const release = () => lock.close();
-  addEventListener("pagehide", release);
   const entries = followSession(session, handleEntry);
   if (layout !== "cards") terminal.focus();
 
@@ -383,10 +409,9 @@ export function mount(root, params) {
     clearTimeout(retryTimer);
     stopSizing();
     removeEventListener("keydown", handleKey);
-    removeEventListener("pagehide", release);
-    keyboard.clear();
+    keyboard.close();
     held.close();
-    lock.close();
+    lock.detach();
     output.close();
     entries.close();
     cards.close();
