@@ -48,10 +48,10 @@ class Machine:
         deadline = time.monotonic() + 60
         return settings_for(hop, options, context, deadline), read_without_ssh(hop, options, context, deadline)
 
-    def is_accepted_by_ssh(self) -> bool:
+    def is_accepted_by_ssh(self, env: dict[str, str]) -> bool:
         """Return whether ssh(1) reads the configuration. If it does not, our own reader replaces it."""
         command = [require_program("ssh", "openssh-client"), "-G", "-F", str(self.folder / "config"), "box"]
-        return subprocess.run(command, capture_output=True, env={"HOME": str(self.home)}, check=False).returncode == 0
+        return subprocess.run(command, capture_output=True, env={"HOME": str(self.home), **env}, check=False).returncode == 0
 
     def same(self, host: str = "box", **fields: Any) -> HostSettings:
         by_ssh, by_reader = self.both(host, **fields)
@@ -100,6 +100,9 @@ def machine(tmp_path: Path) -> Machine:
         ('UserKnownHostsFile "~/my hosts" ~/b', "known_hosts", None),
         ("UserKnownHostsFile none", "known_hosts", ()),
         ("GlobalKnownHostsFile ~/a /g", "global_known_hosts", None),
+        ("GlobalKnownHostsFile /g%%h", "global_known_hosts", ("/g%%h",)),
+        ("UserKnownHostsFile /u%%h_%h /x%%", "known_hosts", ("/u%h_box", "/x%")),
+        ("IdentityAgent /a%%h_%h", "agent_path", "/a%h_box"),
         ("KnownHostsCommand /bin/echo %H %h %% %t", "known_hosts_command", ("/bin/echo", "%H", "box", "%%", "%t")),
         ("RevokedHostKeys ~/revoked", "revoked_host_keys", None),
         ("ProxyCommand relay %h %p %r %% 2>/dev/null # not a comment", "proxy_command", None),
@@ -122,8 +125,9 @@ def machine(tmp_path: Path) -> Machine:
 )
 def test_settings_of_configuration_are_those_of_ssh(machine: Machine, text: str, field: str, value: Any) -> None:
     machine.write(text + "\n")
-    assert machine.is_accepted_by_ssh()
-    found = machine.same(env={"KEYS": "/keys", "AGENT": "/run/agent2", "SSH_AUTH_SOCK": "/run/agent"})
+    env = {"KEYS": "/keys", "AGENT": "/run/agent2", "SSH_AUTH_SOCK": "/run/agent"}
+    assert machine.is_accepted_by_ssh(env)
+    found = machine.same(env=env)
     if value is not None:
         assert getattr(found, field) == value
 

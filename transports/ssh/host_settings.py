@@ -194,11 +194,11 @@ def _ask_ssh(
     _drop_defaults(found, _defaults(program, Path(program).stat().st_mtime_ns))
     for keyword in ("userknownhostsfile", "globalknownhostsfile"):
         files = _split_files(found.pop(keyword, [""])[0])
-        found[keyword] = [_in_home(path, lookup.home).replace("%", "%%") for path in files] or ["none"]
+        found[keyword] = [_in_home(path, lookup.home) for path in files] or ["none"]
     if "identityagent" in found:
         found["identityagent"] = [_in_home(found["identityagent"][0], lookup.home)]
-    if "remotecommand" in found:  # already expanded
-        found["remotecommand"] = [found["remotecommand"][0].replace("%", "%%")]
+    for keyword in ("identityagent", "userknownhostsfile", "remotecommand"):  # ssh has expanded the tokens
+        found[keyword] = [value.replace("%", "%%") for value in found.get(keyword, ())]
     return found
 
 
@@ -273,7 +273,7 @@ def _expanded(found: Settings, lookup: Lookup) -> HostSettings:
         identities_only=values.flag("identitiesonly", default=False),
         agent_path=agent,
         known_hosts=tuple(values.paths("userknownhostsfile", _USER_KNOWN_HOSTS, required=True)),
-        global_known_hosts=tuple(values.paths("globalknownhostsfile", _GLOBAL_KNOWN_HOSTS, required=True)),
+        global_known_hosts=tuple(values.paths("globalknownhostsfile", _GLOBAL_KNOWN_HOSTS, required=True, has_tokens=False)),
         known_hosts_command=values.known_hosts_command(),
         revoked_host_keys=tuple(values.paths("revokedhostkeys", [], required=True)),
         proxy_command=values.command("proxycommand", "hknpr"),
@@ -308,14 +308,15 @@ class _Values:
             return int(value)
         raise self._invalid(f"Port {value} is not a port")
 
-    def paths(self, keyword: str, default: list[str], *, required: bool) -> list[str]:
+    def paths(self, keyword: str, default: list[str], *, required: bool, has_tokens: bool = True) -> list[str]:
         """Return the files of a setting. One that cannot be expanded is skipped, or raises InvalidOption if it is required."""
         paths = []
         for value in self._found.get(keyword, default):
             if value.lower() == "none":
                 continue
+            path = self._lookup.expand_home(value)
             try:
-                path = self._lookup.expand_tokens(self._lookup.expand_variables(self._lookup.expand_home(value)))
+                path = self._lookup.expand_tokens(self._lookup.expand_variables(path)) if has_tokens else path
             except (KeyError, ValueError) as error:
                 if required:
                     raise self._invalid(f"{keyword} {value}: {_reason(error)}") from None
