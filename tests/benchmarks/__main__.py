@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from dataclasses import replace
 
 from rich.console import Console
 
 from .measurement import Plan, Result
 from .rows import ROWS, run
-from .table import Row, show
+from .table import Row, describe, show
 
 QUICK = Plan(rounds=3, calls=20, seconds=0.1)
 
@@ -40,9 +41,14 @@ def main() -> None:
     # A file or pipe has no width; 180 columns fit the table.
     console = Console() if sys.stdout.isatty() else Console(width=180)
     results: list[tuple[Row, Result]] = []
-    for row in rows:
+    started = time.monotonic()
+    for left, row in zip(reversed(range(len(rows))), rows, strict=True):
         with console.status(row.work):
-            results.append((row, run(row, plan)))
+            result = run(row, plan)
+        results.append((row, result))
+        minutes, seconds = divmod(round(time.monotonic() - started), 60)
+        progress = f"[{minutes}:{seconds:02} elapsed, {left} of {len(rows)} rows left]"
+        console.print(progress, describe(row, result), highlight=False, markup=False)
     show(results, console)
 
 

@@ -53,6 +53,9 @@ class Row:
     run: Callable[[Plan], Awaitable[Result]]
 
 
+_MET = {True: "met", False: "NOT MET", None: "–"}
+
+
 def _number(value: float | None) -> str:
     if value is None:
         return "–"
@@ -65,7 +68,6 @@ def _cells(row: Row, result: Result) -> list[str]:
 
     others = [name for name in [*result.rounds, *result.missing] if name not in (OURS, row.floor)]
     ratios = [aim.ratio(result) for aim in row.aims]
-    met = {True: "met", False: "NOT MET", None: "–"}
     return [
         f"{row.work}, {row.unit}",
         _number(result.value(OURS)),
@@ -73,8 +75,16 @@ def _cells(row: Row, result: Result) -> list[str]:
         "\n".join(map(labelled, others)) or "–",
         "\n".join("–" if ratio is None else f"{ratio:.2f}" for ratio in ratios),
         "\n".join(aim.text(row.unit) for aim in row.aims),
-        "\n".join(met[aim.met(result)] for aim in row.aims),
+        "\n".join(_MET[aim.met(result)] for aim in row.aims),
     ]
+
+
+def describe(row: Row, result: Result) -> str:
+    """Return a row as one line of text, with the reasons of missing values."""
+    values = [f"{name} {_number(result.value(name))}" for name in result.rounds]
+    aims = [f"{aim.text(row.unit)}: {_MET[aim.met(result)]}" for aim in row.aims]
+    reasons = [f"no {name}: {why}" for name, why in result.missing.items()]
+    return f"{row.work}, {row.unit}: " + "; ".join([", ".join(values) or "–", *aims, *reasons])
 
 
 def show(results: list[tuple[Row, Result]], console: Console) -> None:
