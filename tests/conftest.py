@@ -60,6 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Do not ignore SIGINT, as a background job of a shell script does: the tested programs would inherit it."""
     config.addinivalue_line("markers", "waits: mostly waits; additional workers run it (tests/forked_workers.py)")
     config.addinivalue_line("markers", "long: mostly waits, and is one of the first to run, since it takes long")
+    os.umask(0o022)  # a developer's may let others write to an inventory, which ptyctl refuses
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if workers := config.getoption("--workers"):
@@ -106,6 +107,7 @@ def _hermetic_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("HOME", str(create_home(tmp_path_factory.mktemp("home"))))
         patch.setenv("LC_ALL", "C.UTF-8")
         patch.setenv("TERM", "xterm-256color")
+        patch.setenv("SQLITE_HISTORY", "/dev/null")  # otherwise in the home directory of the user database
         patch.setenv("PROMPT_DIRTRIM", "1")  # bash's prompt is as long in any clone
         yield
 

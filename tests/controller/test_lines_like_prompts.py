@@ -66,7 +66,7 @@ def names(tmp_path: Path) -> list[str]:
 
 async def prompt_is_shown(shell: SessionHandle) -> None:
     """Wait for the prompt. A run ends at its mark: nobody knows where a line begins that is typed before it is shown."""
-    assert (await shell.screen(until_regex=rf"(?m)^({PROMPT.rstrip()}|.*#) *$", timeout_ms=PATIENCE_MS)).matched
+    assert (await shell.screen(until_regex=rf"(?m)^({PROMPT.rstrip()}|.*[#$]) *$", timeout_ms=PATIENCE_MS)).matched
 
 
 async def test_row_of_a_wrapped_line_hides_no_denied_command(shell: SessionHandle, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ async def test_line_behind_output_without_a_line_end_hides_no_denied_command(she
     """bash redraws the line as if its prompt were in the first column: the screen shows another line then."""
     output = "a" * 40
     await execute(shell, cmd=f"printf {output}", timeout_ms=PATIENCE_MS)
-    assert (await shell.screen(until_regex=rf"(?m)^(?:{output}.*[#>]|{PROMPT.rstrip()}) *$", timeout_ms=PATIENCE_MS)).matched
+    assert (await shell.screen(until_regex=rf"(?m)^(?:{output}.*[#$>]|{PROMPT.rstrip()}) *$", timeout_ms=PATIENCE_MS)).matched
     with refused(ErrorCode.POLICY_DENIED):
         await write(shell, data="xtouch FILLED\x01\x04\r")
     assert (await execute_when_free(shell, cmd="echo hi")).stdout == "hi\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.servers.programs import require, require_program
+from fixtures.servers.programs import require, require_program, require_shells_in
 from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
 from tests.controller.marked_shells import in_each
@@ -58,7 +58,7 @@ async def test_nested_shell_with_functions_named_eval_and_echo_is_found(bash: Se
 
 
 @in_each
-@pytest.mark.parametrize("command", ["sudo -n -i", "sudo -n -s", "sudo -n -u root sh"])
+@pytest.mark.parametrize("command", ["sudo -n -i HISTFILE=/dev/null", "sudo -n -s HISTFILE=/dev/null", "sudo -n -u root sh"])
 async def test_shell_of_another_user_and_return_are_tracked(shell: SessionHandle, command: str) -> None:
     require_program("sudo", "sudo")
     require((await shell.exec("sudo -n true")).exit_code == 0, "sudo asks this user for a password")
@@ -138,6 +138,7 @@ async def test_nested_shell_in_unmarked_shell_is_tracked(open_session: Open, pro
 @pytest.mark.parametrize("command", ["zsh -f", "bash --norc", "dash", "exec zsh -f"])
 @pytest.mark.parametrize("program", ["bash", "dash"])
 async def test_shell_typed_by_write_in_unmarked_shell_is_tracked(open_session: Open, program: str, command: str) -> None:
+    require_shells_in(command)
     words = [require_program(program, program), *(("--norc",) if program == "bash" else ())]
     outer = await open_session(command=words, shell_integration="off", env={"PS1": "outer$ "})
     assert (await outer.exec("true", timeout_ms=PATIENCE_MS)).done_reason == "marker"

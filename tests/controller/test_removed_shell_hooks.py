@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.servers.programs import require_program
+from fixtures.servers.programs import require_program, require_shells_in
 from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
 from tests.controller.session_calls import PATIENCE_MS, Open, read, refused, write
@@ -168,6 +168,7 @@ async def test_startup_file_that_executes_a_full_screen_program_is_busy(open_ses
     "command", ["zsh -f", "bash --norc", "fish --no-config", "dash", "exec zsh -f", "env PS1='❯ ' bash --norc"]
 )
 async def test_shell_that_was_typed_gives_exit_codes(bash: SessionHandle, command: str) -> None:
+    require_shells_in(command)
     assert (await bash.exec("true")).done_reason == "marks"
     await read(bash, cursor="0", until_idle_ms=300, timeout_ms=PATIENCE_MS)
     before = (await write(bash, data=f"{command}\n")).next_cursor

@@ -12,7 +12,6 @@ import socket
 import stat
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import pytest
 
 from fixtures.daemons import daemon_pid, end_daemon
 from fixtures.forked_process import ForkedProgram
+from fixtures.processes import process_ids, words_of
 from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.api.handle import SessionHandle
 from ptyctl.controller.settings import Settings
@@ -39,23 +39,25 @@ BASH = ("bash", "--norc", "--noprofile")
 PATIENCE_S = 60
 
 
-def daemons_of(runtime_dir: RuntimeDir) -> list[int]:
-    """Return the pids of all daemons started for this runtime directory."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            is_daemon = b"ptyctl.daemon" in (folder / "cmdline").read_bytes()
-            if is_daemon and f"PTYCTL_RUNTIME_DIR={runtime_dir.path}".encode() in (folder / "environ").read_bytes().split(
-                b"\0"
-            ):
-                found.append(int(folder.name))
-    return found
+def daemons() -> list[int]:
+    """Return the pids of all daemons that were started in a test with `new_interpreters`."""
+    command = [os.fsencode(sys.executable), b"-m", b"ptyctl.daemon", b""]
+    return [pid for pid in process_ids() if words_of(pid, "cmdline") == command]
 
 
 @pytest.fixture
-def new_interpreters(runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let clients in the test process start `python -m ptyctl.daemon`, as others do, which `daemons_of` finds."""
+def new_interpreters(runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Let clients start `python -m ptyctl.daemon`, by a path of the interpreter that only this test uses.
+
+    `daemons` finds it by this path: only root may read the environment of a daemon.
+    """
     monkeypatch.setattr("ptyctl.daemon.connection._spawn", spawn)
+    environment = tmp_path / "venv"
+    (environment / "bin").mkdir(parents=True)
+    for name in ("pyvenv.cfg", "lib"):
+        (environment / name).symlink_to(Path(sys.prefix) / name)
+    (environment / "bin/python").symlink_to(sys.executable)
+    monkeypatch.setattr(sys, "executable", str(environment / "bin/python"))
 
 
 async def until_gone(runtime_dir: RuntimeDir) -> None:
@@ -81,7 +83,7 @@ async def test_socket_and_directory_are_private(runtime_dir: RuntimeDir) -> None
 @pytest.mark.usefixtures("new_interpreters")
 async def test_forty_concurrent_clients_start_one_daemon(runtime_dir: RuntimeDir) -> None:
     controllers = await asyncio.gather(*(RemoteController.connect(runtime_dir) for _ in range(40)))
-    assert daemons_of(runtime_dir) == [daemon_pid(runtime_dir)]
+    assert daemons() == [daemon_pid(runtime_dir)]
     for controller in controllers:
         await controller.aclose()
 
@@ -270,13 +272,14 @@ async def test_daemon_starts_although_its_starter_is_killed(runtime_dir: Runtime
         "-c",
         "from ptyctl.daemon.connection import connect\nfrom ptyctl.daemon.runtime_dir import RuntimeDir\nconnect(RuntimeDir())",
     )
-    await wait_until(lambda: bool(daemons_of(runtime_dir)))
+    await wait_until(lambda: bool(daemons()))
     starter.kill()
     await starter.wait()
     async with await RemoteController.connect(runtime_dir) as controller:
         handle = SessionHandle(controller, handle.session_id)
         assert (await handle.exec("echo $x")).stdout == "kept\n"
-        assert daemons_of(runtime_dir) == [daemon_pid(runtime_dir)]
+        # the client may have started another one meanwhile, which ends
+        await wait_until(lambda: daemons() == [daemon_pid(runtime_dir)])
 
 
 async def test_daemon_that_hangs_raises_with_its_pid(runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,7 +317,7 @@ async def test_daemon_with_deleted_files_leaves_those_of_its_successor(
             assert (await asyncio.to_thread(select.select, [ended], [], [], PATIENCE_S))[0]
             os.close(ended)
             assert runtime_dir.socket.exists()
-            assert daemon_pid(runtime_dir) in daemons_of(runtime_dir)
+            assert daemon_pid(runtime_dir) in daemons()
 
 
 def test_socket_file_of_a_killed_daemon_stays_until_its_successor_listens(
@@ -394,6 +397,7 @@ async def test_environment_that_is_not_utf8_reaches_shell(runtime_dir: RuntimeDi
     monkeypatch.setitem(os.environb, b"MINE", b"caf\xe9")
     monkeypatch.delenv("SHELL", raising=False)
     monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setenv("HISTFILE", "/dev/null")  # of the home directory in the user database
     async with await RemoteController.connect(runtime_dir) as controller:
         handle = await SessionHandle.open(controller, protocol="local", command=BASH)
         assert (await handle.exec("printf %s $MINE | od -An -tx1")).stdout == " 63 61 66 e9\n"
