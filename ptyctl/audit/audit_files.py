@@ -19,7 +19,15 @@ from pydantic_core import from_json, to_json
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.model import MAX_LIST_BYTES
 from ptyctl.api.operator import AuditFault, AuditReply, AuditRequest
-from ptyctl.files import replace_file
+from ptyctl.files import (
+    MAX_JSON_BYTES,
+    NotRegularFileError,
+    open_file,
+    open_for_reading,
+    open_for_update,
+    read_file,
+    replace_file,
+)
 
 from .chain import BROKEN, FIRST, Head, Verification, append, encode, end_of, extend, hash_of, parse, verify
 
@@ -98,9 +106,9 @@ class AuditFiles:
     def _recorded(self) -> _Recorded | None:
         """Return the content of head.json; None if it is missing or broken, which `verify` reports."""
         try:
-            content = from_json((self.folder / "head.json").read_bytes())
+            content = from_json(read_file(self.folder / "head.json", MAX_JSON_BYTES))
             return _Recorded(Head(int(content["rows"]), str(content["hash"])), str(content["file"]), int(content["size"]))
-        except (FileNotFoundError, ValueError, KeyError, TypeError, OverflowError):
+        except (FileNotFoundError, NotRegularFileError, ValueError, KeyError, TypeError, OverflowError):
             return None
 
     def _recover(self, recorded: _Recorded | None) -> tuple[Head, list[bytes]]:
@@ -113,7 +121,7 @@ class AuditFiles:
         head, file, size = recorded or _Recorded(Head(), "", 0)
         for path in (path for path in paths if path.name >= file):
             begin = size if path.name == file else 0
-            with path.open("rb") as opened:
+            with open_for_reading(path) as opened:
                 opened.seek(begin)
                 head, added = extend(head, opened)
             if begin + added != path.stat().st_size:
@@ -127,7 +135,7 @@ class AuditFiles:
 
     def _write(self, path: Path, lines: bytes, head: Head) -> None:
         """Append lines to a file and replace the head, both or neither."""
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+        descriptor = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
             begin = os.fstat(descriptor).st_size
             try:
@@ -177,7 +185,7 @@ class AuditTail:
         name, offset = self._at[1:] if self._at is not None else ("", 0)
         lines: list[bytes] = []
         for path in (path for path in self._paths() if path.name >= name):
-            with path.open("rb") as file:
+            with open_for_reading(path) as file:
                 end = file.seek(offset if path.name == name else 0)
                 for line in file:
                     if len(lines) >= limit or not line.endswith(b"\n"):
@@ -199,8 +207,8 @@ class AuditTail:
 
 def _lines(path: Path, size: int | None = None) -> Iterator[bytes]:
     """Yield the lines of a file, or of its first bytes."""
-    with path.open("rb") as file:
-        for line in file:
+    with open_for_reading(path) as file:
+        while line := file.readline(_MAX_ROW_BYTES):
             if size is not None and (size := size - len(line)) < 0:
                 return
             yield line
@@ -208,7 +216,7 @@ def _lines(path: Path, size: int | None = None) -> Iterator[bytes]:
 
 def _cut_incomplete_line(path: Path) -> None:
     """Remove the incomplete line after the last line break."""
-    with path.open("r+b") as file:
+    with open_for_update(path) as file:
         end = file.seek(0, os.SEEK_END)
         file.seek(max(0, end - 1))
         if file.read() == b"\n":  # always, unless a process was killed as it wrote

@@ -22,7 +22,7 @@ from ptyctl.core.lease import Owner
 from ptyctl.core.limits import Limit, UseCounter
 from ptyctl.core.principal import Kind, Operation
 from ptyctl.core.states import ApprovalState
-from ptyctl.files import replace_file
+from ptyctl.files import make_usable, replace_file
 from ptyctl.session.activity import Recorder
 from ptyctl.session.approvals import MAX_ENDED, Approval, ApprovalChanged, Approvals, HeldText, no_approval
 from ptyctl.session.clients import current_principal
@@ -34,6 +34,8 @@ _LOG = logging.getLogger(__name__)
 
 #: The file is compacted when it has this size, and again at twice its size after the last compaction.
 MAX_FILE_BYTES = 16 * 1024 * 1024
+#: A file of this size was not written by a server (bytes).
+_MAX_DAMAGED_BYTES = 1 << 30
 #: How long a notify command may run (seconds), and the number of them at the same time and waiting.
 NOTIFY_S = 30.0
 _MAX_RUNNING, _MAX_NOTIFICATIONS = 4, 100
@@ -278,6 +280,8 @@ class ApprovalFile:
 
     def load(self) -> list[dict[str, Any]]:
         """Return the last row of each request, in the order of their first rows. Raises OSError."""
+        if (why := make_usable(self._path, _MAX_DAMAGED_BYTES)) is not None:
+            _LOG.error("earlier approval requests are not shown", extra={"file": str(self._path), "why": why})
         cut_torn_line(self._path)
         return list({str(row.get("approval_id")): row for row in read_rows(self._path)}.values())
 

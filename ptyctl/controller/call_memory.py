@@ -26,9 +26,10 @@ from ptyctl.api.messages import decode_reply, encode_reply
 from ptyctl.api.model import Reply
 from ptyctl.core import json_lines
 from ptyctl.core.limits import LIMITS, Limit
-from ptyctl.files import FILE_MODE, replace_file
+from ptyctl.files import open_file, replace_file
 from ptyctl.session.clients import current_principal
 from ptyctl.session.transcript.jsonl import cut_torn_line, read_rows
+from ptyctl.session.transcript.meta_file import is_number
 
 _LOG = logging.getLogger(__name__)
 
@@ -38,6 +39,8 @@ KEEP_S, REPEAT_S = 60.0, 25.0
 #: The same of durable calls, and the size of all their rows in bytes.
 KEEP_DURABLE_S = 24 * 3600.0
 MAX_DURABLE_BYTES = 16 * 1024 * 1024
+#: A file of this size was not written by a server (bytes).
+_MAX_DAMAGED_BYTES = 1 << 30
 #: Their file is rewritten without forgotten calls this often at most, and again after a failure (seconds).
 REWRITE_INTERVAL_S = 3600.0
 REWRITE_RETRY_S = 60.0
@@ -389,6 +392,8 @@ class CallJournal:
 
     def open(self) -> list[dict[str, Any]]:
         """Open the file, and return the last row of each call that had an effect or may have had one. Raises OSError."""
+        if self._path.exists() and self._path.stat().st_size > _MAX_DAMAGED_BYTES:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(self._path))
         cut_torn_line(self._path)
         self._open()
         rows: dict[str, dict[str, Any]] = {}
@@ -416,7 +421,7 @@ class CallJournal:
 
     def _open(self) -> None:
         """Open the file, then close the one before. Raises OSError."""
-        fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, FILE_MODE)
+        fd = open_file(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self.close()
         self._fd = fd
         self._is_replaced = self._is_torn = False
@@ -575,4 +580,4 @@ def _dropped_error() -> PtyctlError:
 def _is_row(row: dict[str, Any]) -> bool:
     key = row.get("key")
     is_key = isinstance(key, list) and len(key) == 3 and all(isinstance(part, str) for part in key)
-    return is_key and isinstance(row.get("at"), int | float)
+    return is_key and is_number(row.get("at"))

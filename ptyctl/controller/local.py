@@ -46,6 +46,7 @@ from ptyctl.session.calls.watch import watch
 from ptyctl.session.calls.write import write
 from ptyctl.session.clients import current_principal, most_used, set_search_limit
 from ptyctl.session.io.errors import reports_os_errors
+from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
 
 from .approvals import ApprovalCalls
@@ -69,6 +70,8 @@ _OF_CLIENTS = (
     "max_client_calls", "max_client_watches", "max_client_searches", "max_client_sockets", "max_client_downloads",
     "max_socket_subscriptions", "max_principal_logins",
 )  # fmt: skip
+#: How long the start waits for sessions that are resumed (seconds). The others follow; calls to them wait.
+_ADOPTION_WAIT_S = 2.0
 #: The reason with which sessions are closed when their server stops.
 _SERVER_ENDED = "the server ended"
 
@@ -158,12 +161,15 @@ class LocalController:
             await self._approval_calls.store_in(self.settings.state_dir)
             await self._calls.store_in(self.settings.state_dir / "calls.jsonl")
         if self._hand_off is not None:
-            for session in await self._hand_off.adopt_sessions(self.settings.sessions_dir, self.settings.limits):
-                await self._factory.add(session)
-                session.usage.watch()
+            adoptions = self._hand_off.adopt_sessions(self.settings.sessions_dir, self.settings.limits, self._add_adopted)
+            await self._registry.load_all(adoptions, _ADOPTION_WAIT_S)
         if self._persistent:
             self._reconnector.restore_consoles(self._session_index)
         return self
+
+    async def _add_adopted(self, session: Session) -> None:
+        await self._factory.add(session)
+        session.usage.watch()
 
     def _has_state_dir(self) -> bool:
         try:

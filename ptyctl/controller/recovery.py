@@ -15,19 +15,19 @@ import stat
 import termios
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
-from ptyctl.api.session import GivenUp
-from ptyctl.files import FILE_MODE
+from ptyctl.api.session import GivenUp, PtyOptions
+from ptyctl.files import NotRegularFileError, open_lock_file
 from ptyctl.session.io.errors import OPEN_FILE_LIMITS
 from ptyctl.session.io.output_stream import PersistentSecretsChanged
 from ptyctl.session.session import Session, StateChanged
 from ptyctl.session.spec import SPECS, Limits, Spec
-from ptyctl.session.transcript.meta_file import read_given_up, read_meta
+from ptyctl.session.transcript.meta_file import is_number, read_given_up, read_meta
 from ptyctl.session.transcript.recovery import TranscriptState, recover
 from transports.channel import Pty
 from transports.local import LocalChannel
@@ -40,6 +40,8 @@ _LOG = logging.getLogger(__name__)
 #: How long a new server waits for one that is closing its sessions (seconds).
 _LOCK_WAIT_S = 3.0
 _LOCK_POLL_S = 0.05
+#: The largest number of columns or rows of a terminal (Linux: an unsigned 16-bit number).
+_MAX_CELLS = 65_535
 
 
 async def restore_session(sessions: Path, session_id: str, limits: Limits, *, hold: bool) -> Session | None:
@@ -238,29 +240,49 @@ class SessionHandOff:
                 self._store_secrets(session_id, stream.persistent_secrets)
         self._state_changed(session)
 
-    async def adopt_sessions(self, sessions: Callable[[], Path], limits: Limits) -> list[Session]:
-        """Return the sessions of stored PTYs, open and connected to the same programs as in the earlier process.
+    def adopt_sessions(
+        self, sessions: Callable[[], Path], limits: Limits, add: Callable[[Session], Awaitable[None]]
+    ) -> dict[str, Coroutine[Any, Any, Session | None]]:
+        """Return coroutines that resume the sessions of stored PTYs, with the same programs as before.
 
-        `sessions` returns the folder of all sessions. It is called only if there is a stored PTY, since it raises where the
-        folder is not usable.
+        They can run at the same time: a session whose files take long to read does not keep the others waiting.
+
+        Args:
+            sessions: returns the folder of all sessions. It is called only if there is a stored PTY, since it raises where the
+                folder is not usable.
+            add: called with each session.
         """
-        adopted = []
         descriptors = self._store.retrieve_all()
         for name in [name for name in descriptors if name.endswith(_SECRETS_SUFFIX)]:
             with os.fdopen(descriptors.pop(name), "rb") as memory:
                 memory.seek(0)
                 self._secrets[name.removesuffix(_SECRETS_SUFFIX)] = memory.read()
         self._store.watch(self._store_all)
-        for session_id, pty in descriptors.items():
-            try:
-                channel, secrets = LocalChannel.adopt(pty, Pty()), self._secrets.get(session_id, b"")
-                adopted.append(await adopt_session(sessions(), session_id, limits, channel, secrets))
-            except PtyctlError as error:
-                _LOG.warning("cannot resume a session", extra={"session_id": session_id, "why": error.message})
-                os.close(pty)
-                if error.code is not ErrorCode.BUSY:  # BUSY: another server uses the session now, and may end before us
-                    self._store.remove(session_id)  # the session is unknown, so its program gets a hang-up
-        return adopted
+        return {session_id: self._adopt(session_id, pty, sessions, limits, add) for session_id, pty in descriptors.items()}
+
+    async def _adopt(
+        self,
+        session_id: str,
+        pty: int,
+        sessions: Callable[[], Path],
+        limits: Limits,
+        add: Callable[[Session], Awaitable[None]],
+    ) -> Session | None:
+        """Resume one session. None without success: its program ends, unless another server has it or the fault is ours."""
+        try:
+            channel, secrets = LocalChannel.adopt(pty, Pty()), self._secrets.get(session_id, b"")
+            session = await adopt_session(sessions(), session_id, limits, channel, secrets)
+            await add(session)
+        except PtyctlError as error:
+            _LOG.warning("cannot resume a session", extra={"session_id": session_id, "why": error.message})
+            os.close(pty)
+            if error.code is not ErrorCode.BUSY:  # BUSY: another server uses the session now, and may end before us
+                self._store.remove(session_id)  # the session is unknown, so its program gets a hang-up
+            return None
+        except Exception:  # noqa: BLE001 - a fault in one session must not keep the server from starting
+            _LOG.exception("cannot resume a session; its program continues", extra={"session_id": session_id})
+            return None
+        return session
 
     def drop_all_secrets(self) -> None:
         """Remove the secrets of all sessions, which were closed cleanly."""
@@ -322,7 +344,7 @@ class StateLock:
             PtyctlError: BUSY, naming the process that holds the lock; IO_ERROR.
         """
         try:
-            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+            fd = open_lock_file(self._path)
         except OSError as error:
             message, hint = (
                 f"{self._path} cannot be opened: {error.strerror}",
@@ -384,7 +406,9 @@ def _load_meta(folder: Path) -> dict[str, Any] | None:
 
 def _last_of_device(folders: list[Path], name: str) -> list[Path]:
     metas = ((_try_load_meta(folder) or {}, folder) for folder in folders)
-    named = [(meta["created_at"], folder) for meta, folder in metas if name in (meta.get("device_id"), meta.get("device"))]
+    named = [
+        (meta.get("created_at", 0), folder) for meta, folder in metas if name in (meta.get("device_id"), meta.get("device"))
+    ]
     return [folder for _, folder in sorted(named)[-1:]]
 
 
@@ -411,7 +435,8 @@ def _load(folder: Path, limits: Limits, *, hold: bool, terminal: LocalChannel | 
         hold: whether the session may be connected again, if it was not closed.
         terminal: the terminal of its program, if that still runs.
 
-    meta.json is replaced atomically, so it is complete, or the session was never opened.
+    Without a usable meta.json, a session has default settings: it is no console and no conversation, and cannot be connected
+    again. A folder without meta.json and without output is that of a session that was never opened.
     """
     if not os.path.lexists(folder):
         return None
@@ -420,21 +445,32 @@ def _load(folder: Path, limits: Limits, *, hold: bool, terminal: LocalChannel | 
         damage = None
         try:
             meta = _read_complete_meta(folder)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            if terminal is None and isinstance(error, FileNotFoundError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            is_missing = isinstance(error, FileNotFoundError)
+            if terminal is None and is_missing and not _has_output(folder):
                 return None
-            if terminal is None and isinstance(error, OSError):
+            is_damaged = is_missing or not isinstance(error, OSError) or isinstance(error, NotRegularFileError)
+            if terminal is None and not is_damaged:
                 raise
-            if terminal is None:
-                raise ValueError("meta.json is damaged") from error
-            meta, damage = _substitute_meta(terminal), f"{folder / 'meta.json'} was damaged or missing"
+            meta, damage = _substitute_meta(folder, terminal), f"{folder / 'meta.json'} was damaged or missing"
         read_only = not hold or meta["state"] == "closed"
         state = recover(folder, meta, limits.quota_bytes, read_only=read_only, still_running=terminal is not None)
         if damage is None:
             return _LoadedSession(SPECS.validate_python(meta["spec"]), meta, state)
-        has_marks = state.prompts.count > 0
+        if not any(text.startswith("meta.json") for text in state.damage):
+            state.damage.append("meta.json was damaged or missing: the session has default settings and no lock")
+        has_marks = state.prompts.count > 0 and bool(state.nonces)
         spec = Spec("local", program=terminal.program if terminal else None, integrated=has_marks)
         return _LoadedSession(spec, meta, state, damage)
+
+
+def _has_output(folder: Path) -> bool:
+    """Return whether there is output, or something that is no file in its place."""
+    try:
+        status = (folder / "output.raw").lstat()
+    except OSError:
+        return False
+    return status.st_size > 0 or not stat.S_ISREG(status.st_mode)
 
 
 def _read_complete_meta(folder: Path) -> dict[str, Any]:
@@ -443,28 +479,38 @@ def _read_complete_meta(folder: Path) -> dict[str, Any]:
     SPECS.validate_python(meta["spec"])
     numbers = [meta[name] for name in ("created_at", "last_activity_at", "bytes_sent", "fence")]
     numbers += [meta["pty"]["cols"], meta["pty"]["rows"]]
+    texts = [meta["state"]]
+    if meta["state"] == "closed":
+        texts.append(meta["closed_reason"])
     if "lock_holder" in meta:
         numbers += [meta["lock_until"], meta["lock_expires_at"]]
-    if not all(isinstance(number, int | float) for number in numbers) or not isinstance(meta["state"], str):
+        texts += [meta["lock_holder"], meta["lock_clock"], meta.get("lock_principal", "")]
+    is_size = 0 < meta["pty"]["cols"] <= _MAX_CELLS and 0 < meta["pty"]["rows"] <= _MAX_CELLS
+    if not all(map(is_number, numbers)) or not all(isinstance(text, str) for text in texts) or not is_size:
+        raise TypeError("a field has another type")
+    if not all(is_number(meta.get(name, 0)) for name in ("incarnation", "bytes_received", "spool_size")):
         raise TypeError("a field has another type")
     return meta
 
 
-def _substitute_meta(terminal: LocalChannel) -> dict[str, Any]:
-    """Return metadata for a local session without a usable meta.json.
+def _substitute_meta(folder: Path, terminal: LocalChannel | None) -> dict[str, Any]:
+    """Return metadata for a session without a usable meta.json; with a terminal, for a local one that still runs.
 
     The fence is a time in milliseconds: larger than any that the session has counted up to.
     """
-    assert terminal.terminal_fd is not None
-    rows, cols = termios.tcgetwinsize(terminal.terminal_fd)
+    rows, cols = PtyOptions().rows, PtyOptions().cols
+    if terminal is not None:
+        assert terminal.terminal_fd is not None
+        rows, cols = termios.tcgetwinsize(terminal.terminal_fd)
     now = int(time.time() * 1000)
+    used = now if terminal is not None else int(_modified_at(folder / "output.raw") * 1000)
     return {
-        "created_at": now,
-        "last_activity_at": now,
+        "created_at": used,
+        "last_activity_at": used,
         "bytes_sent": 0,
         "fence": now,
         "pty": {"cols": cols, "rows": rows},
-        "state": "open",
+        "state": "open" if terminal is not None else "lost",
     }
 
 

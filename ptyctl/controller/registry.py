@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -178,6 +179,12 @@ class SessionRegistry:
         """Wait for the sessions that are being restored."""
         await asyncio.gather(*self._loads.values(), return_exceptions=True)
 
+    async def load_all(self, loads: Mapping[str, Coroutine[Any, Any, Session | None]], wait_s: float) -> None:
+        """Run coroutines that add sessions, by their ids, and wait for them for a time. Calls to a session wait for its own."""
+        tasks = {self._load_in_task(session_id, load) for session_id, load in loads.items()}
+        if tasks:
+            await asyncio.wait(tasks, timeout=wait_s)
+
     def _held_count(self) -> int:
         return sum(session.held for session in self.live())
 
@@ -186,19 +193,24 @@ class SessionRegistry:
 
     def _start_load(self, session_id: str, *, hold: bool) -> asyncio.Task[Session | None]:
         """Start the task that all concurrent callers wait for. It finishes even if they are cancelled."""
-        task = asyncio.create_task(self._load_and_add(session_id, hold=hold), name=f"restore {session_id}")
+        return self._load_in_task(session_id, self._load_and_add(session_id, hold=hold))
+
+    def _load_in_task(self, session_id: str, load: Coroutine[Any, Any, Session | None]) -> asyncio.Task[Session | None]:
+        task = asyncio.create_task(load, name=f"restore {session_id}")
         self._loads[session_id] = task
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # mark the exception as retrieved
+        task.add_done_callback(partial(self._loaded, session_id))
         return task
 
-    async def _load_and_add(self, session_id: str, *, hold: bool) -> Session | None:
-        try:
-            session = await self._load(session_id, hold) if session_id else None
-            if session is not None:
-                self.add(session)
-            return session
-        finally:
+    def _loaded(self, session_id: str, task: asyncio.Task[Session | None]) -> None:
+        if self._loads.get(session_id) is task:
             del self._loads[session_id]
+        task.cancelled() or task.exception()  # mark the exception as retrieved
+
+    async def _load_and_add(self, session_id: str, *, hold: bool) -> Session | None:
+        session = await self._load(session_id, hold) if session_id else None
+        if session is not None:
+            self.add(session)
+        return session
 
 
 def no_session(session_id: str) -> PtyctlError:

@@ -20,6 +20,7 @@ from ptyctl.api.errors import invalid
 from ptyctl.api.history import MAX_HIT_LINES, HitLine, SearchHit, SearchReply, SearchRequest
 from ptyctl.api.model import MAX_LIST_BYTES
 from ptyctl.core.search import line_pattern, literal_pattern
+from ptyctl.files import open_for_reading
 from ptyctl.session.calls.block_read import read_blocks
 from ptyctl.session.io.pattern_search import Turn, line_steps, search_with
 from ptyctl.session.session import Session
@@ -191,7 +192,7 @@ def _on_disk(folder: Path, stored: _Stored) -> _Searched:
 
 def _read_spool(folder: Path, begin: int, end: int) -> bytes:
     try:
-        with (folder / "output.spool").open("rb", buffering=0) as file:
+        with open_for_reading(folder / "output.spool") as file:
             file.seek(begin)
             return file.read(end - begin)
     except FileNotFoundError:  # removed since

@@ -20,7 +20,7 @@ from typing import Any
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.core.principal import Kind, Principal, Role
-from ptyctl.files import replace_file
+from ptyctl.files import MAX_JSON_BYTES, open_file, open_for_reading, parse_json, replace_file
 from ptyctl.session.clients import user
 
 _LOG = logging.getLogger(__name__)
@@ -77,9 +77,9 @@ class TokenFile:
             PtyctlError: POLICY_DENIED, IO_ERROR; INVALID_ARGUMENT for a damaged file.
         """
         try:
-            with self._path.open("rb") as opened:
+            with open_for_reading(self._path) as opened:
                 status = os.fstat(opened.fileno())
-                content = opened.read()
+                content = opened.read(min(status.st_size, MAX_JSON_BYTES))
         except FileNotFoundError:
             return {}
         except OSError as error:
@@ -91,8 +91,8 @@ class TokenFile:
                 hint=f"run: chmod 600 {self._path}",
             )
         try:
-            return {token.principal.name: token for token in map(_decode, json.loads(content)["tokens"])}
-        except (ValueError, KeyError, TypeError):
+            return {token.principal.name: token for token in map(_decode, parse_json(content)["tokens"])}
+        except (ValueError, KeyError, TypeError, AttributeError):
             hint = "restore it from a backup, or remove it and create the tokens again"
             raise invalid(f"{self._path} is damaged", hint=hint) from None
 
@@ -127,7 +127,7 @@ class TokenFile:
     def _locked(self) -> Iterator[dict[str, Token]]:
         """Yield the tokens, which no other process changes meanwhile."""
         try:
-            lock = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock = open_file(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise PtyctlError(ErrorCode.IO_ERROR, f"{error.filename}: {error.strerror}") from None
         try:

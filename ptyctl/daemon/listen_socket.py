@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from ptyctl.files import open_lock_file
 from ptyctl.http.listener import Listener
 
 from .control import find_daemon
@@ -126,7 +127,7 @@ def _acquire_lock(runtime_dir: RuntimeDir) -> int:
 
 def _try_lock(runtime_dir: RuntimeDir) -> int | None:
     """Return the lock if it is free. A lock file that was deleted after it was opened does not count."""
-    lock = os.open(runtime_dir.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = open_lock_file(runtime_dir.lock)
     with suppress(BlockingIOError):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if _is_current(lock, runtime_dir):

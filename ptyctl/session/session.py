@@ -177,6 +177,7 @@ class Session:
         self._delivery_s: float | None = None
         #: Why the line was closed although the session was in use; None while it is connected.
         self._line_closed_why: str | None = None
+        self._damage = tuple(transcript.damage)
         self.stream = OutputStream(
             folder,
             limits.window_bytes,
@@ -331,8 +332,8 @@ class Session:
 
         `running`: the command that was running, if any.
         """
-        typed_nonce, self.shell_nonce = self.stream.resume_incarnation()
-        self.selector.new_incarnation(typed_nonce, self.shell_nonce, self.spec.integrated)
+        typed_nonce, self.shell_nonce, is_integrated = self._resume_incarnation()
+        self.selector.new_incarnation(typed_nonce, self.shell_nonce, is_integrated)
         self.channel = channel
         if running is not None:
             self.runs.resume(running)
@@ -343,6 +344,21 @@ class Session:
             self._enter("opened")
         self.notices.post("the server was replaced; the terminal and all programs in it continue")
         self.write_meta()
+
+    def _resume_incarnation(self) -> tuple[str, str, bool]:
+        """Continue the incarnation. If its marks are not known, because of a damaged timeline, begin one without marks.
+
+        Returns:
+            The nonces of typed marks and of the shell's, and whether the shell sends marks.
+        """
+        if (nonces := self.stream.resume_incarnation()) is not None:
+            typed, of_shell = nonces
+            return typed, of_shell, self.spec.integrated
+        self.incarnation += 1
+        typed, of_shell = new_nonce(), new_nonce()
+        self.stream.begin_incarnation(self.incarnation, (typed, of_shell))
+        self.display.terminal_replaced()
+        return typed, of_shell, False
 
     def _restore_line(self, *, is_running: bool) -> bool:
         """Restore the unfinished line from the input log. An unknown line counts as text, which the next command clears.
@@ -808,9 +824,13 @@ class Session:
         return self._meta_file.failure is None or not self.stream.folder.exists()
 
     def storage_alarm(self) -> str | None:
-        """Return why the session's files cannot be written, or None. Repeats a write of meta.json that failed."""
+        """Return why the session's files cannot be written, or which were damaged; None if neither.
+
+        Repeats a write of meta.json that failed.
+        """
+        damage = f"alarm: in {self.stream.folder}: {'; '.join(self._damage)}" if self._damage else None
         if not self.held:
-            return None
+            return damage
         if self._meta_file.failure is not None:
             self.write_meta()
         if (why := self._meta_file.failure) is not None:
@@ -819,7 +839,7 @@ class Session:
             return f"alarm: {self.stream.folder} was removed or is read-only: the session is no longer stored"
         if not (self.blocks.growing and self.events.growing and self.input_log.growing):
             return "alarm: the disk or the session's quota is full: new commands, events or input are not stored"
-        return None
+        return damage
 
     def take_notices(self, task_id: str | None) -> list[str] | None:
         """Return the storage alarm, if any, and the notices that the task has not received; None without either."""

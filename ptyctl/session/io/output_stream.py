@@ -315,9 +315,14 @@ class OutputStream(Receiver):
         self.incarnation_raw = self.raw_size
         self.transcript.note("incarnation", int(time.time() * 1000), incarnation=number, nonces=list(nonces))
 
-    def resume_incarnation(self) -> tuple[str, ...]:
-        """Continue the incarnation of an earlier process whose terminal is still open. Return the nonces of its marks."""
-        assert self._reader is not None
+    def resume_incarnation(self) -> tuple[str, ...] | None:
+        """Continue the incarnation of an earlier process whose terminal is still open.
+
+        Returns:
+            The nonces of its marks; None if they are not known, so that a new incarnation must begin.
+        """
+        if self._reader is None:
+            return None
         if self.transcript.gap_at is None:
             self.window = self.searchable_window()
         self.ended = None

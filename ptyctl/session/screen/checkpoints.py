@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from ptyctl.core.screen import ScreenModel, ScreenSnapshot
-from ptyctl.files import replace_file
+from ptyctl.files import open_for_reading, parse_json, read_json, replace_file
 from ptyctl.session.transcript.append_file import AppendFile
 from ptyctl.session.transcript.jsonl import read_rows_backwards
+from ptyctl.session.transcript.raw_log import MAX_OFFSET
 
 from .screen_replay import ScreenReplay
 
@@ -26,6 +27,8 @@ from .screen_replay import ScreenReplay
 CHECKPOINT_S = 0.06
 #: Size of the checkpoints in memory.
 _MEMORY_BYTES = 1 << 20
+#: The largest stored screen that is read, and the largest number of cells of one.
+_MAX_SNAPSHOT_BYTES, _MAX_CELLS = 256 * 1024 * 1024, 16_000_000
 #: Lines kept after they scrolled off the main screen.
 SCROLLBACK_LINES = 1000
 
@@ -144,17 +147,21 @@ def _state(replay: ScreenReplay) -> dict[str, Any]:
 def _replay_from(state: Any, steps: int) -> ScreenReplay | None:
     """Return the replay of a stored state; None if it is invalid or belongs to steps that were lost."""
     try:
-        if state["step"] > steps:
-            return None
         cols, rows = state["size"]
+        if not _are_sizes(state["step"], state["raw_offset"]) or not 0 < cols * rows <= _MAX_CELLS or state["step"] > steps:
+            return None
         model = ScreenModel(cols, rows, scrollback=SCROLLBACK_LINES)
         model.feed(base64.b64decode(state["paint_b64"], validate=True))
         model.take_responses()
         if "scrollback_runs" in state:
             model.restore_scrollback(state)
         return ScreenReplay(model, state["raw_offset"], state["step"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError):
         return None
+
+
+def _are_sizes(*values: object) -> bool:
+    return all(type(value) is int and 0 <= value <= MAX_OFFSET for value in values)
 
 
 def _raw_offset(known: tuple[int, int | bytes]) -> int:
@@ -162,20 +169,24 @@ def _raw_offset(known: tuple[int, int | bytes]) -> int:
 
 
 def _read_offsets(path: Path) -> list[tuple[int, int | bytes]]:
-    return [*sorted((int(row["raw_offset"]), offset) for offset, row in read_rows_backwards(path))]
+    return [*sorted((row["raw_offset"], offset) for offset, row in read_rows_backwards(path, is_row=_is_checkpoint))]
+
+
+def _is_checkpoint(row: dict[str, Any]) -> bool:
+    return _are_sizes(row.get("raw_offset"))
 
 
 def _read_line(path: Path, place: int | bytes) -> Any:
     if isinstance(place, bytes):
-        return json.loads(place)
-    with path.open("rb") as file:
+        return parse_json(place)
+    with open_for_reading(path) as file:
         file.seek(place)
-        return json.loads(file.readline())
+        return parse_json(file.readline())
 
 
 def _read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_bytes())
+        return read_json(path, _MAX_SNAPSHOT_BYTES)
     except (OSError, ValueError):
         return None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import time
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from ptyctl.api.errors import PtyctlError, invalid
 from ptyctl.api.model import MAX_LIST_BYTES
 from ptyctl.api.screen import DeltaRow, Position, ScreenDelta
 from ptyctl.core.screen import ScreenSnapshot
+from ptyctl.files import open_for_reading, parse_json
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.transcript.append_file import AppendFile
 
@@ -86,7 +86,7 @@ class Deltas:
         if cursor > end:
             raise invalid(f"cursor {cursor} is past the end of the deltas, {end}", hint=_CURSOR_HINT, field="cursor")
         lines: list[bytes] = []
-        with contextlib.suppress(FileNotFoundError), self._path.open("rb") as file:
+        with contextlib.suppress(FileNotFoundError), open_for_reading(self._path) as file:
             file.seek(max(cursor - 1, 0))
             if cursor and file.read(1) != b"\n":
                 raise invalid(f"cursor {cursor} is not the start of a delta", hint=_CURSOR_HINT, field="cursor")
@@ -96,7 +96,7 @@ class Deltas:
                 and (line := file.readline()).endswith(b"\n")
             ):
                 lines.append(line)
-        return [ScreenDelta.model_validate(json.loads(line)) for line in lines], cursor + sum(map(len, lines))
+        return [ScreenDelta.model_validate(parse_json(line)) for line in lines], cursor + sum(map(len, lines))
 
     async def close(self) -> None:
         """Stop recording; recorded deltas can still be read."""

@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from pathlib import Path
 
+from ptyctl.files import open_for_reading
 from ptyctl.session.transcript.timeline import TimelineStep, read_steps, time_at
 from ptyctl.session.transcript.transcript import Transcript
 
@@ -124,6 +125,6 @@ class OutputSource:
 
 
 def _read(path: Path, begin: int, end: int) -> bytes:
-    with path.open("rb", buffering=0) as file:
+    with open_for_reading(path) as file:
         file.seek(begin)
         return file.read(end - begin)

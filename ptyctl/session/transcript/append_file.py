@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic_core import to_json
 
-from ptyctl.files import FILE_MODE
+from ptyctl.files import open_file
 
 from .raw_log import read_range
 
@@ -33,7 +33,7 @@ class AppendFile:
         """Open the file. It takes no data that would make it larger than `max_bytes`."""
         self._path = path
         self._max_bytes = max_bytes
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND, FILE_MODE)
+        self._fd = open_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         self._batch = bytearray()
         self.size = os.fstat(self._fd).st_size
         self.growing = True

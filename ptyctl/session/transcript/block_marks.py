@@ -18,6 +18,7 @@ from ptyctl.core.renderer import EXAMINED_LINE_BYTES
 
 from .jsonl import end_of_rows, read_rows_backwards
 from .raw_log import RawLog
+from .timeline import is_timeline_row
 
 #: A command's begin mark follows its echo; it is searched for within this distance of the block's begin.
 ECHO_BYTES = 1 << 20
@@ -157,8 +158,8 @@ class BlockMarksReader:
 
     def _row_before(self, raw: int) -> dict[str, Any] | None:
         """Return the last row with the normaliser's state, up to an offset in output.raw, that has the same nonces."""
-        end = end_of_rows(self._timeline, lambda row: bool(row.get("raw", 0) <= raw))
-        for count, (_, row) in enumerate(read_rows_backwards(self._timeline, end)):
+        end = end_of_rows(self._timeline, lambda row: bool(row["raw"] <= raw), is_timeline_row)
+        for count, (_, row) in enumerate(read_rows_backwards(self._timeline, end, is_timeline_row)):
             state = row.get("resume")
             if state is not None:
                 return row if tuple(state["marks"]) == self._nonces else None

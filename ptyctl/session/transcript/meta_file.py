@@ -13,7 +13,7 @@ from typing import Any
 from ptyctl.api.session import GivenUp
 from ptyctl.clock import BOOT_ID, epoch_ms, stored_deadline
 from ptyctl.core.lease import Lease, LeaseEnd, Leases, Owner
-from ptyctl.files import replace_file
+from ptyctl.files import read_json, replace_file
 from ptyctl.session.clients import user
 
 #: A postponed write starts this long after the first request for it.
@@ -21,14 +21,33 @@ DELAY_S = 1.0
 #: Number of lost leases in meta.json, which is written often.
 _MAX_STORED_LOSSES = 32
 _NAME = "meta.json"
+#: Fields of the session's options by which it is found.
+_KEYS = ("device", "device_id", "conversation_id", "client_id", "session_type", "program")
+#: The largest number in meta.json: larger ones are damage, and no JavaScript client could read them.
+MAX_NUMBER = (1 << 53) - 1
 
 
 def read_meta(folder: Path) -> dict[str, Any]:
-    """Return the content of a session's meta.json. Raises OSError; ValueError if it is not a JSON object."""
-    meta = json.loads((folder / _NAME).read_bytes())
+    """Return the content of a session's meta.json.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no JSON object, or the fields by which sessions are found have another type.
+    """
+    meta = read_json(folder / _NAME)
     if not isinstance(meta, dict):
         raise ValueError("not a JSON object")
+    spec = meta.get("spec", {})
+    keys = [spec.get(name) for name in _KEYS] if isinstance(spec, dict) else [0]
+    keys += [meta.get("device"), meta.get("device_id"), meta.get("state")]
+    if not all(key is None or isinstance(key, str) for key in keys) or not is_number(meta.get("created_at", 0)):
+        raise ValueError("a field has another type")
     return meta
+
+
+def is_number(value: object) -> bool:
+    """Return whether a value is a number that a size, a time or a counter can be."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MAX_NUMBER
 
 
 class MetaFile:

@@ -16,13 +16,15 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from ptyctl.files import FILE_MODE
+from ptyctl.files import open_file, open_for_reading
 
 #: The size of extents doubles from the first to the last: an idle session uses little disk, a flood few system calls.
 FIRST_EXTENT_BYTES = 64 * 1024
 LAST_EXTENT_BYTES = 4 * 1024 * 1024
 #: Bytes that are not persisted are kept in memory up to about this number: prompts and echoes are searched for in them.
 TAIL_BYTES = 256 * 1024
+#: The largest offset that a file may name. No session receives that much, so a larger number is damage.
+MAX_OFFSET = 1 << 48
 
 
 class WritePosition:
@@ -32,7 +34,8 @@ class WritePosition:
 
     Attributes:
         stored: the numbers that were in the file when it was opened: size of output.raw, number of received bytes, size of the
-            spool. The last two are 0 unless some output was not persisted.
+            spool. The last two are 0 unless some output was not persisted. All are 0 if they cannot be right.
+        is_damaged: whether they could not be right.
     """
 
     _SIZE = 24
@@ -47,9 +50,13 @@ class WritePosition:
         self._map = self._open() if create or path.exists() else None
         self._cell = memoryview(self._map if self._map is not None else bytearray(self._SIZE)).cast("Q")
         self.stored: tuple[int, ...] = tuple(self._cell)
+        self.is_damaged = max(self.stored) > MAX_OFFSET
+        if self.is_damaged:
+            self.stored = (0,) * len(self.stored)
+            self.store(*self.stored)
 
     def _open(self) -> mmap.mmap:
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        fd = open_file(self._path, os.O_RDWR | os.O_CREAT)
         try:
             os.posix_fallocate(fd, 0, self._SIZE)  # without it, a store on a full disk raises SIGBUS
             return mmap.mmap(fd, self._SIZE)
@@ -84,6 +91,7 @@ class RawLog:
         persisted_size: number of bytes received and in the file. Less than `size` after the quota or the disk was full.
         stored_position: the size in output.end when the file was opened; 0 if it was closed cleanly.
         stored_sizes: the least raw and spool size of the session according to output.end.
+        position_damaged: output.end held no sizes.
     """
 
     def __init__(self, path: Path, quota_bytes: int, *, read_only: bool = False) -> None:
@@ -103,6 +111,7 @@ class RawLog:
             os.close(self._fd)
             raise
         self.stored_position, *self.stored_sizes = self._position.stored
+        self.position_damaged = self._position.is_damaged
         self._map: mmap.mmap | None = None
         self._base = 0  # offset of the current extent in the file
         self._view: memoryview | None = None
@@ -260,7 +269,7 @@ class RawLog:
 
 
 def _open_locked(path: Path) -> int:
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+    fd = open_file(path, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -289,6 +298,6 @@ def read_range(fd: int, path: Path, begin: int, end: int) -> bytes:
         return b""
     if fd >= 0:
         return os.pread(fd, end - begin, begin)
-    with path.open("rb") as file:
+    with open_for_reading(path) as file:
         file.seek(begin)
         return file.read(end - begin)

@@ -13,12 +13,13 @@ from typing import BinaryIO
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.core.hidden_ranges import HiddenRanges
 from ptyctl.core.session_export import RESET, Recording, RecordingFrame
+from ptyctl.files import NotRegularFileError, open_for_reading, read_file
 from ptyctl.session.spec import SPECS
 
 from .jsonl import read_rows
 from .meta_file import read_meta
 from .recovery import read_hidden_ranges
-from .timeline import parse_step
+from .timeline import is_timeline_row, parse_step
 
 _PIECE_BYTES = 1 << 16
 
@@ -44,8 +45,8 @@ def read_recording(folder: Path) -> Recording:
 def _received_size(folder: Path) -> int:
     """Return the size of output.raw without room allocated ahead."""
     try:
-        (position,) = struct.unpack_from("=Q", (folder / "output.end").read_bytes())
-    except (FileNotFoundError, struct.error):
+        (position,) = struct.unpack_from("=Q", read_file(folder / "output.end", 1024))
+    except (FileNotFoundError, NotRegularFileError, ValueError, struct.error):
         return (folder / "output.raw").stat().st_size
     return min(int(position), (folder / "output.raw").stat().st_size)
 
@@ -53,8 +54,8 @@ def _received_size(folder: Path) -> int:
 def _read_frames(folder: Path, started_at: int) -> Iterator[RecordingFrame]:
     end, at, ts = _received_size(folder), 0, started_at
     hidden = HiddenRanges(read_hidden_ranges(folder))
-    with (folder / "output.raw").open("rb") as log:
-        for row in read_rows(folder / "timeline.jsonl"):
+    with open_for_reading(folder / "output.raw") as log:
+        for row in read_rows(folder / "timeline.jsonl", 0, is_timeline_row):
             for data in _read_pieces(log, min(row["raw"], end) - at, hidden):
                 yield RecordingFrame(ts, data)
             at, ts = max(at, min(row["raw"], end)), max(ts, row["ts"])

@@ -2,15 +2,21 @@
 
 output.raw is the source of truth and output.end holds its size. The spool and the prompt lines are rebuilt from it, with the
 times and incarnations of the timeline. A torn last line of a .jsonl file is cut. Recovery blocks and runs in a worker thread.
+
+A file that cannot be used is set aside under another name, and the session is recovered as if it were missing: what is in one
+file of a folder never makes the others unreadable. `TranscriptState.damage` reports each.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import time
-from contextlib import closing
+from array import array
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +25,19 @@ from ptyctl.core.hidden_ranges import HiddenRange, read_hidden
 from ptyctl.core.marks import Mark, MarkReader, read_sentinel, with_line
 from ptyctl.core.normaliser import Normaliser
 from ptyctl.core.spool import PACKED_BYTES, PromptLines
-from ptyctl.files import FILE_MODE
+from ptyctl.files import (
+    SET_ASIDE_SUFFIX,
+    make_usable,
+    open_file,
+    open_for_reading,
+    open_for_writing,
+    read_file,
+    set_aside,
+)
 
 from .block_marks import BlockMarksReader
 from .jsonl import PAUSE_S, PIECE_BYTES, cut_torn_line, read_rows, read_rows_backwards, read_rows_containing
-from .raw_log import RawLog
+from .raw_log import MAX_OFFSET, RawLog
 from .stored_blocks import (
     EventLogPosition,
     OpenBlock,
@@ -34,8 +48,13 @@ from .stored_blocks import (
     read_blocks,
     read_event_log_position,
 )
+from .timeline import is_timeline_row
+
+_LOG = logging.getLogger(__name__)
 
 _DIRECTORY_MODE = 0o700
+#: A file of rows is not too large below this size: the quota may have been larger when it was written (bytes).
+_MIN_QUOTA = 256 * 1024 * 1024
 #: Number of last rows of input that are kept. Each key of a person may be a row.
 _LAST_INPUTS = 256
 _LINE_FILES = ("timeline.jsonl", "blocks.jsonl", "events.jsonl", "input.jsonl", "screen.jsonl", "screen.checkpoints.jsonl")
@@ -61,6 +80,7 @@ class TranscriptState:
         last_inputs: the last rows of callers in input.jsonl, up to the last one, if the program still runs.
         returned_raw, begun_raw: the raw offsets of the last mark of a shell that returned from a command, and of one that
             begins a command; -1 if none was received, or if it is not known.
+        damage: what was wrong with the files, one text per file.
     """
 
     raw: RawLog
@@ -79,6 +99,15 @@ class TranscriptState:
     last_inputs: list[dict[str, Any]] = field(default_factory=list)
     returned_raw: int = -1
     begun_raw: int = -1
+    damage: list[str] = field(default_factory=list)
+
+
+class _DamagedFileError(Exception):
+    """A file has a content that recovery cannot use."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path.name)
+        self.path = path
 
 
 def new_folder(folder: Path, quota_bytes: int) -> TranscriptState:
@@ -101,32 +130,100 @@ def recover(
         BlockingIOError: another process owns the session; nothing was changed.
         OSError: the folder cannot be read.
     """
-    raw = RawLog(folder / "output.raw", quota_bytes, read_only=read_only)
+    damage: list[str] = []
+    raw = _open_raw(folder, quota_bytes, damage, read_only=read_only)
     try:
-        for name in _LINE_FILES:
-            cut_torn_line(folder / name)
-        blocks = index_blocks(read_blocks(folder))
-        received, spool_size = _least_sizes(folder, meta, blocks, raw)
-        raw.truncate(_find_end(raw, received))
-        state = _replay(folder, raw, received, spool_size, still_running=still_running)
-        state.resizes = [
-            (row["raw"], row["cols"]) for row in read_rows_containing(folder / "timeline.jsonl", b'"kind":"resize"')
-        ]
-        state.hidden = read_hidden_ranges(folder)
-        _recover_blocks(folder, blocks, state, still_running=still_running)
-        if still_running:
-            rows = (row for _, row in read_rows_backwards(folder / "input.jsonl") if row.get("by") != "system")
-            state.last_inputs = list(islice(rows, _LAST_INPUTS))[::-1]
+        _set_aside_unusable(folder, quota_bytes, damage)
+        if raw.position_damaged:
+            damage.append("output.end is damaged: output.raw ends at its last byte that is not zero")
+        while True:
+            try:
+                state = _recover(folder, meta, raw, still_running=still_running)
+                break
+            except _DamagedFileError as error:
+                damage.append(f"{error.path.name} is damaged, and was kept as {set_aside(error.path)}")
     except BaseException:
         raw.close(recovered=False)
         raise
+    _report_missing_timeline(meta, state, damage)
+    state.damage = damage
+    for text in damage:
+        _LOG.warning("a file of a session is damaged", extra={"session_id": folder.name, "why": text})
     return state
 
 
 def read_hidden_ranges(folder: Path) -> list[HiddenRange]:
     """Return the ranges of a session's output that viewers do not see as received, as its timeline has them."""
-    rows = read_rows_containing(folder / "timeline.jsonl", b'"kind":"hidden"')
+    rows = read_rows_containing(folder / "timeline.jsonl", b'"kind":"hidden"', is_timeline_row)
     return [found for row in rows if (found := read_hidden(row)) is not None]
+
+
+def _recover(folder: Path, meta: dict[str, Any], raw: RawLog, *, still_running: bool) -> TranscriptState:
+    """Raises _DamagedFileError for a file that must be set aside first."""
+    for name in _LINE_FILES:
+        cut_torn_line(folder / name)
+    with _reading(folder / "blocks.jsonl"):
+        blocks = index_blocks(read_blocks(folder))
+    timeline = folder / "timeline.jsonl"
+    with _reading(timeline):
+        received, spool_size = _least_sizes(folder, meta, blocks, raw)
+        raw.truncate(_find_end(raw, received))
+        state = _replay(folder, raw, received, spool_size, still_running=still_running)
+        resizes = read_rows_containing(timeline, b'"kind":"resize"', is_timeline_row)
+        state.resizes = [(row["raw"], row["cols"]) for row in resizes if row["kind"] == "resize"]
+        state.hidden = read_hidden_ranges(folder)
+    with _reading(folder / "blocks.jsonl"):
+        _recover_blocks(folder, blocks, state, still_running=still_running)
+    with _reading(folder / "events.jsonl"):
+        state.event_log = read_event_log_position(folder)
+    if still_running:
+        with _reading(folder / "input.jsonl"):
+            rows = (row for _, row in read_rows_backwards(folder / "input.jsonl") if row.get("by") != "system")
+            state.last_inputs = list(islice(rows, _LAST_INPUTS))[::-1]
+    return state
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Turn the exceptions that the content of a file can cause into _DamagedFileError. OSError is none of them."""
+    try:
+        yield
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, RecursionError) as error:
+        if not path.exists():
+            raise
+        _LOG.warning("a file of a session cannot be read", exc_info=error)
+        raise _DamagedFileError(path) from error
+
+
+def _open_raw(folder: Path, quota_bytes: int, damage: list[str], *, read_only: bool) -> RawLog:
+    """Open and lock output.raw. Another server can have locked only a regular file."""
+    for name in ("output.raw", "output.end"):
+        if (why := make_usable(folder / name)) is not None:
+            damage.append(why)
+    return RawLog(folder / "output.raw", quota_bytes, read_only=read_only)
+
+
+def _set_aside_unusable(folder: Path, quota_bytes: int, damage: list[str]) -> None:
+    """Set aside each entry that is no regular file, and rows that take more than all files of a session together may."""
+    for path in list(folder.iterdir()):
+        if SET_ASIDE_SUFFIX in path.name or path.name in ("output.raw", "output.end", "blocks"):
+            continue
+        max_bytes = max(quota_bytes, _MIN_QUOTA) if path.name in _LINE_FILES else None
+        if (why := make_usable(path, max_bytes)) is not None:
+            damage.append(why)
+    blocks = folder / "blocks"
+    if os.path.lexists(blocks) and not blocks.is_dir():
+        damage.append(f"blocks is no folder, and was kept as {set_aside(blocks)}")
+
+
+def _report_missing_timeline(meta: dict[str, Any], state: TranscriptState, damage: list[str]) -> None:
+    """Report a timeline that does not describe the last incarnation. Its marks are not known then."""
+    stored = meta.get("incarnation", 0)
+    if state.incarnation >= stored and (state.incarnation or not state.raw.size):
+        return
+    state.incarnation, state.nonces = max(state.incarnation, stored, 1), ()
+    if not any(text.startswith("timeline.jsonl") for text in damage):
+        damage.append("timeline.jsonl is damaged or missing: times and sizes of the output are not known")
 
 
 def _recover_blocks(folder: Path, blocks: StoredBlocks, state: TranscriptState, *, still_running: bool) -> None:
@@ -137,14 +234,17 @@ def _recover_blocks(folder: Path, blocks: StoredBlocks, state: TranscriptState, 
     for block in end_blocks(folder, unfinished, raw, state.spool_size, marks, running):
         blocks.add(block)
     state.blocks = blocks
-    state.event_log = read_event_log_position(folder)
 
 
 def _replay(folder: Path, raw: RawLog, received: int, spool_size: int, *, still_running: bool) -> TranscriptState:
     """Rebuild the spool and the prompt lines. `received` and `spool_size` are the least sizes before the crash."""
     complete = received <= raw.persisted_size
+    ended = complete and not still_running
     with closing(SpoolReplay(folder)) as replay:
-        replay.run(raw, ended=complete and not still_running)
+        is_consistent = replay.run(raw, ended=ended)
+    if not is_consistent:
+        with closing(SpoolReplay(folder)) as replay:
+            replay.run(raw, ended=ended, from_start=True)
     end = replay.normaliser.spool if complete else max(spool_size, replay.normaliser.spool)
     if not complete:
         raw.set_received_size(received)
@@ -161,12 +261,21 @@ def _replay(folder: Path, raw: RawLog, received: int, spool_size: int, *, still_
 def _least_sizes(folder: Path, meta: dict[str, Any], blocks: StoredBlocks, log: RawLog) -> tuple[int, int]:
     """Return lower bounds of the raw and the spool size, from all stored rows, so that new text never reuses an offset."""
     raw, spool = log.stored_sizes
-    raw = max(raw, meta.get("bytes_received", 0), blocks.raw_end)
-    spool = max(spool, meta.get("spool_size", 0), blocks.spool_end)
-    for _, row in read_rows_backwards(folder / "timeline.jsonl"):
+    raw = max(raw, _offset(meta.get("bytes_received")), blocks.raw_end)
+    spool = max(spool, _offset(meta.get("spool_size")), blocks.spool_end)
+    for _, row in read_rows_backwards(folder / "timeline.jsonl", is_row=_has_sizes):
         raw, spool = max(raw, row["raw"]), max(spool, row["spool"])
         break
     return raw, spool
+
+
+def _has_sizes(row: dict[str, Any]) -> bool:
+    return is_timeline_row(row) and "spool" in row
+
+
+def _offset(value: object) -> int:
+    """Return a stored offset; 0 if it can be none."""
+    return value if type(value) is int and 0 <= value <= MAX_OFFSET else 0
 
 
 def _find_end(raw: RawLog, received: int) -> int:
@@ -193,7 +302,7 @@ class SpoolReplay:
 
     A timeline row can hold the state to resume the replay from (`resume`). The last such row that the files reach is used:
     text is appended in order, so the files are correct up to there. Only a power failure can have lost part of it; then the
-    replay starts from the start.
+    replay starts from the start. So it does if the text in the file after that row is not that of output.raw.
 
     Attributes:
         writing: False once the disk was full.
@@ -211,14 +320,23 @@ class SpoolReplay:
         self.on_disk = 0
         self._folder = folder
         self._ts = 0
-        self._file = os.open(folder / "output.spool", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        self._is_resumed = self._is_inconsistent = False
+        self._file = open_file(folder / "output.spool", os.O_RDWR | os.O_CREAT)
 
-    def run(self, raw: RawLog, *, ended: bool) -> None:
-        """Replay the persisted bytes. `ended`: no output follows them, so incomplete sequences are flushed."""
-        begin, row = _find_resume_point(self._folder, raw.persisted_size)
+    def run(self, raw: RawLog, *, ended: bool, from_start: bool = False) -> bool:
+        """Replay the persisted bytes. Return False if the spool is not that of output.raw: repeat it from the start then.
+
+        Args:
+            ended: no output follows them, so incomplete sequences are flushed.
+            from_start: do not resume from a row.
+        """
+        begin, row = (0, None) if from_start else _find_resume_point(self._folder, raw.persisted_size)
         if row is not None:
             self._resume(row)
-        for row in read_rows(self._folder / "timeline.jsonl", begin):
+        self._is_resumed = row is not None
+        for row in read_rows(self._folder / "timeline.jsonl", begin, is_timeline_row):
+            if self._is_inconsistent:
+                return False
             self._feed(raw, min(row["raw"], raw.persisted_size))
             self._ts = row["ts"]
             if row["kind"] == "incarnation":
@@ -226,9 +344,12 @@ class SpoolReplay:
                 if row["raw"] <= raw.persisted_size:
                     self._begin_incarnation(row["nonces"])
         self._feed(raw, raw.persisted_size)
+        if self._is_inconsistent:
+            return False
         if ended:
             self._write(self.normaliser.flush())
         self._finish()
+        return True
 
     def close(self) -> None:
         """Close the spool."""
@@ -243,7 +364,7 @@ class SpoolReplay:
         self.normaliser = Normaliser(row["raw"], row["spool"], reader, in_line=in_line, blanks=blanks, modes=modes)
         self.on_disk = row["spool"]
         self.returned_raw, self.begun_raw = state.get("returned_raw", -1), state.get("begun_raw", -1)
-        with (self._folder / "output.prompts").open("rb") as file:
+        with open_for_reading(self._folder / "output.prompts") as file:
             self.prompts = PromptLines.unpacked(file.read(PACKED_BYTES * state["prompts"]))
         if (last := self.prompts.last()) is not None:
             line = state["line"].encode("latin-1") if "line" in state else None
@@ -277,7 +398,10 @@ class SpoolReplay:
         """Append text to the replayed spool; write it only if the file does not hold it already."""
         if not self.writing:
             return
-        if text and os.pread(self._file, len(text), self.on_disk) != text:
+        if text and (stored := os.pread(self._file, len(text), self.on_disk)) != text:
+            if self._is_resumed and not text.startswith(stored):
+                self._is_inconsistent = True
+                return
             try:
                 _write_at(self._file, text, self.on_disk)
             except OSError:
@@ -289,26 +413,45 @@ class SpoolReplay:
         try:
             os.ftruncate(self._file, self.on_disk)
             packed, path = self.prompts.packed(), self._folder / "output.prompts"
-            if not path.exists() or path.read_bytes() != packed:
-                path.touch(FILE_MODE)
-                path.write_bytes(packed)
+            if not _has_content(path, packed):
+                with open_for_writing(path, os.O_TRUNC) as file:
+                    file.write(packed)
         except OSError:
             self.writing = False
 
 
 def _find_resume_point(folder: Path, raw_size: int) -> tuple[int, dict[str, Any] | None]:
-    """Return the offset and the content of the last timeline row that the replay can resume from, or (0, None)."""
+    """Return the offset and the content of a timeline row that the replay can resume from, or (0, None).
+
+    It is the last one before some text, by which the replay sees whether the spool is that of output.raw.
+    """
     timeline, spool, prompts = folder / "timeline.jsonl", folder / "output.spool", folder / "output.prompts"
     if not prompts.exists() or _lost_in_power_failure(spool) or _lost_in_power_failure(prompts):
         return 0, None
-    spool_size, prompts_size = spool.stat().st_size, prompts.stat().st_size
-    for begin, row in read_rows_backwards(timeline):
+    spool_size, prompts_size, newest = spool.stat().st_size, prompts.stat().st_size, -1
+    for begin, row in read_rows_backwards(timeline, is_row=_has_sizes):
         state = row.get("resume")
-        if state is None or row["raw"] > raw_size:
+        newest = max(newest, row["spool"])
+        if state is None or row["raw"] > raw_size or row["spool"] == newest > 0:  # some text is compared
             continue
         if row["spool"] <= spool_size and state["prompts"] * PACKED_BYTES <= prompts_size:
-            return begin, row
+            is_usable = _are_ascending(prompts, state["prompts"], row["spool"]) and row["spool"] <= row["raw"]
+            return (begin, row) if is_usable else (0, None)
     return 0, None
+
+
+def _are_ascending(path: Path, count: int, end: int) -> bool:
+    """Return whether the first ranges in output.prompts are in order and end before an offset."""
+    with open_for_reading(path) as file:
+        offsets = array("Q", file.read(PACKED_BYTES * count))
+    return all(one <= other for one, other in pairwise(offsets)) and (not offsets or offsets[-1] <= end)
+
+
+def _has_content(path: Path, content: bytes) -> bool:
+    try:
+        return path.stat().st_size == len(content) and read_file(path, len(content)) == content
+    except FileNotFoundError:
+        return False
 
 
 def _lost_in_power_failure(path: Path) -> bool:

@@ -10,15 +10,16 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ptyctl.api.blocks import Block
-from ptyctl.files import FILE_MODE
+from ptyctl.files import open_for_reading, open_for_writing
 
 from .block_marks import BlockMarksReader
-from .jsonl import PAUSE_S, count_rows, read_rows_backwards
-from .raw_log import RawLog
+from .jsonl import MAX_ROW_BYTES, PAUSE_S, count_rows, read_rows_backwards
+from .raw_log import MAX_OFFSET, RawLog
 
 #: A row of blocks.jsonl: the fields of a `Block` that are not None.
 BlockRow = dict[str, Any]
@@ -125,16 +126,23 @@ def read_blocks(folder: Path) -> Iterator[Block]:
     path = folder / "blocks.jsonl"
     if not path.exists():
         return
-    with path.open("rb") as file:
-        for number, line in enumerate(file):
+    with open_for_reading(path) as file:
+        for number, line in enumerate(iter(partial(file.readline, MAX_ROW_BYTES), b"")):
             if number % _PIECE_ROWS == 0:
                 time.sleep(PAUSE_S)
             try:
                 block = Block.model_validate_json(line)
             except ValueError:
                 continue
+            if not _has_plausible_offsets(block):
+                continue
             block.output_path = output_path(folder, block.block_id)  # the folder may have been moved
             yield block
+
+
+def _has_plausible_offsets(block: Block) -> bool:
+    offsets = (block.seq, block.raw_begin, block.raw_end or 0, block.spool_begin, block.spool_end or 0)
+    return all(0 <= offset <= MAX_OFFSET for offset in offsets)
 
 
 def end_blocks(
@@ -148,7 +156,7 @@ def end_blocks(
     over = [block for block in unfinished if block is not running]
     ended = [_completed(block, marks) or _cancelled(block, raw, spool_end, marks) for block in over]
     if ended:
-        with (folder / "blocks.jsonl").open("ab") as file:
+        with open_for_writing(folder / "blocks.jsonl", os.O_APPEND) as file:
             file.writelines(block.json_bytes() + b"\n" for block in ended)
     return ended
 
@@ -204,8 +212,8 @@ def _write_output(block: Block, raw: Path, raw_size: int) -> None:
     """Copy a block's output from output.raw into its own file. On a full disk the file is missing or incomplete."""
     try:
         with (
-            raw.open("rb") as source,
-            open(block.output_path, "wb", opener=lambda name, flags: os.open(name, flags, FILE_MODE)) as file,
+            open_for_reading(raw) as source,
+            open_for_writing(Path(block.output_path), os.O_TRUNC) as file,
         ):
             at, end = block.raw_begin, block.raw_begin + output_size(block, raw_size)
             while at < end and (copied := os.sendfile(file.fileno(), source.fileno(), at, min(end - at, _COPY_BYTES))):
@@ -218,12 +226,21 @@ def read_event_log_position(folder: Path) -> EventLogPosition:
     """Return the position of the last event in events.jsonl. Events are written in order: only the last can be missing."""
     path, raw_to = folder / "events.jsonl", None
     count = count_rows(path)
-    for _, row in read_rows_backwards(path):
+    for _, row in read_rows_backwards(path, is_row=_is_event):
         if row["type"] == "agent_block_delta" and raw_to is None:
             raw_to = row["raw_to"]
         elif row["type"] in ("agent_block_begin", "agent_block_end"):
             return EventLogPosition(count, row["block"]["block_id"], raw_to, row["type"] == "agent_block_end")
     return EventLogPosition(count)
+
+
+def _is_event(row: dict[str, Any]) -> bool:
+    """Return whether a row has the fields that the position is read from."""
+    if row.get("type") == "agent_block_delta":
+        return type(row.get("raw_to")) is int and 0 <= row["raw_to"] <= MAX_OFFSET
+    block = row.get("block")
+    names_block = isinstance(block, dict) and isinstance(block.get("block_id"), str)
+    return names_block or row.get("type") not in ("agent_block_begin", "agent_block_end")
 
 
 def _completed(block: Block, marks: BlockMarksReader) -> Block | None:

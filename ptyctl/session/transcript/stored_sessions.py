@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ptyctl.files import open_file
+
 from .meta_file import read_meta
 
 #: A folder is renamed to this prefix before it is removed. No session id begins with it.
@@ -57,7 +59,7 @@ def remove_stored(folder: Path) -> bool:
         OSError
     """
     try:
-        log = os.open(folder / "output.raw", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        log = open_file(folder / "output.raw")
     except FileNotFoundError:
         return False
     try:

@@ -130,7 +130,7 @@ async def test_large_transcript_is_replayed_from_last_resume_row_only(tmp_path: 
     monkeypatch.setattr(RawLog, "read", lambda log, begin, end: read.append(end - begin) or whole(log, begin, end))
     (await recover_folder(left)).raw.close()
     assert (left / "output.spool").read_bytes() == b"text\n" * 640_000
-    assert sum(read) <= 64 * 60_000 / 10
+    assert sum(read) <= 64 * 60_000 / 9  # one row more: the spool must have the text of output.raw
 
 
 @pytest.mark.parametrize("before_s", [10, 3600])
@@ -143,14 +143,14 @@ async def test_spool_possibly_lost_in_power_failure_is_rebuilt(tmp_path: Path, b
         stream.data_received(b"text\r\n" * 10_000)
     stream.close()
     spool = tmp_path / "s/output.spool"
-    spool.write_bytes(b"\0" * 60_000 + spool.read_bytes()[60_000:])
+    spool.write_bytes(b"\0" * 40_000 + spool.read_bytes()[40_000:])
     written = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) - before_s
     os.utime(spool, (written, written))
     (await recover_folder(tmp_path / "s")).raw.close()
     assert (b"\0" in spool.read_bytes()) is (before_s > 60)
 
 
-@pytest.mark.parametrize("damage", [b"garbage\n" * 9, b""])
+@pytest.mark.parametrize("damage", [b"garbage\n" * 9, b"", b"garbage\n" * 100_000])
 async def test_damaged_spool_is_rebuilt(tmp_path: Path, damage: bytes) -> None:
     stream = OutputStream(tmp_path / "s", MIB, 1 << 30)
     stream.begin_incarnation(1, NONCES)

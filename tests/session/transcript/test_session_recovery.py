@@ -207,12 +207,15 @@ async def test_id_outside_sessions_folder_is_not_found(tmp_path: Path, session_i
 
 
 @pytest.mark.parametrize("meta", ["", "{}", "[]"])
-async def test_meta_without_a_session_raises_io_error(tmp_path: Path, meta: str) -> None:
-    await (await connect_session(tmp_path, MemoryChannel())).close()
+async def test_session_with_unusable_meta_is_lost_and_its_output_readable(tmp_path: Path, meta: str) -> None:
+    session = await connect_session(tmp_path, channel := MemoryChannel())
+    channel.feed(b"before\r\n")
+    await session.close()
     (tmp_path / "s/meta.json").write_text(meta)
-    with pytest.raises(PtyctlError) as refused:
-        await restore_session(tmp_path, "s", Limits(), hold=False)
-    assert refused.value.code is ErrorCode.IO_ERROR
+    restored = await restore_session(tmp_path, "s", Limits(), hold=False)
+    assert restored is not None
+    assert (restored.state, restored.stream.read(0, restored.stream.spool_end)) == ("lost", b"before\n")
+    assert "meta.json was damaged" in (restored.entry().alarm or "")
     with pytest.raises(PtyctlError) as refused:
         read_recording(tmp_path / "s")
     assert refused.value.code is ErrorCode.IO_ERROR
