@@ -1,4 +1,5 @@
-"""Rows exec-telnet and exec-forty: commands on the Telnet VTY of FRR's zebra, from prompt to prompt."""
+"""Rows exec-telnet and exec-forty: commands on the Telnet VTY of FRR's zebra, from prompt to prompt. Rows exec-switch and
+exec-switch-forty: the same on the simulated switch, with the platform of its family."""
 
 from __future__ import annotations
 
@@ -6,15 +7,17 @@ import statistics
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import Any
 
 from fixtures.servers.frr import Zebra
 from fixtures.zebra_commands import ZEBRA_COMMANDS
 
 from . import bare_loops
 from .bare_loops import read_until_ends
-from .libraries import netmiko_call, netmiko_connection, scrapli_call, scrapli_cli
+from .libraries import netmiko_call, netmiko_connection, scrapli_call, scrapli_cli, scrapli_platform
 from .measurement import OURS, Candidate, Plan, Result, TimedCall, Unavailable, in_milliseconds, measure, timed
-from .servers import zebra
+from .servers import SwitchAddress, switch, zebra
 from .sessions import opened_session
 from .table import Aim, Row
 
@@ -156,4 +159,91 @@ async def _timed(send: Send, command: str) -> float:
 FORTY_AIMS = (Aim("≤", 0.8, "scrapli"),)
 FORTY_ROW = Row(
     "exec-forty", f"exec of {len(ZEBRA_COMMANDS)} commands on a Telnet console (FRR)", "ms", None, FORTY_AIMS, _forty_run
+)
+
+
+SWITCH_COMMAND = "show version"
+SCRAPLI = "scrapli cisco_iosxe"
+SWITCH_ANSWER = "Version"
+#: Commands with much and with little output, an invalid one, and one without output.
+SWITCH_COMMANDS = (
+    *("show version", "show interfaces status", "show running-config", "show clock", "show zzz"),
+    *("show logging", "show users", "show ip interface brief", "show vlan", "clear logging"),
+) * 4
+
+
+@asynccontextmanager
+async def _switch_ours(server: SwitchAddress, platform: str = "cisco_ios") -> AsyncIterator[Send]:
+    where = {"protocol": "telnet", "host": server.host, "port": server.port, "platform": platform}
+    auth = {"password": server.password, "enable_secret": server.enable_secret}
+    async with opened_session(**where, username=server.username, auth=auth) as session:
+        if platform == "generic":
+            await session.exec("terminal length 0")
+
+        async def send(command: str) -> str:
+            return str((await session.exec(command, max_output_bytes=MAX_OUTPUT_BYTES)).stdout)
+
+        yield send
+
+
+@asynccontextmanager
+async def _switch_scrapli(server: SwitchAddress) -> AsyncIterator[Send]:
+    login = (server.username, server.password, server.enable_secret)
+    with scrapli_platform("cisco_iosxe", server.host, server.port, *login) as cli:
+
+        async def send(command: str) -> str:
+            return str(cli.send_input(input_=command).result)
+
+        yield send
+
+
+@asynccontextmanager
+async def _one_command(opened: Callable[[], Any], command: str, answer: str) -> AsyncIterator[TimedCall]:
+    async with opened() as send:
+        yield timed(partial(send, command), answer)
+
+
+async def _switch_run(plan: Plan) -> Result:
+    with switch() as server:
+        candidates = [
+            Candidate(name, partial(_one_command, partial(opened, server), SWITCH_COMMAND, SWITCH_ANSWER))
+            for name, opened in (
+                (OURS, _switch_ours),
+                (SCRAPLI, _switch_scrapli),
+                ("with generic", partial(_switch_ours, platform="generic")),
+            )
+        ]
+        return in_milliseconds(await measure(candidates, plan))
+
+
+async def _switch_forty_run(plan: Plan) -> Result:
+    """Measure all the commands in each round, in ms."""
+    result = Result()
+    async with AsyncExitStack() as stack:
+        server = stack.enter_context(switch())
+        senders: dict[str, Send] = {}
+        for name, opened in ((OURS, _switch_ours), (SCRAPLI, _switch_scrapli)):
+            try:
+                senders[name] = await stack.enter_async_context(opened(server))
+            except Unavailable as error:
+                result.missing[name] = str(error)
+        for _ in range(plan.rounds):
+            for name, send in senders.items():
+                taken = [await _timed(send, command) for command in SWITCH_COMMANDS]
+                result.rounds.setdefault(name, []).append(sum(taken) * 1e3)
+    return result
+
+
+SWITCH_AIMS = (Aim("≤", 4.0, SCRAPLI),)
+SWITCH_ROW = Row(
+    "exec-switch", f"exec `{SWITCH_COMMAND}` on the simulated switch, cisco_ios", "ms", None, SWITCH_AIMS, _switch_run
+)
+SWITCH_FORTY_AIMS = (Aim("≤", 4.0, SCRAPLI),)
+SWITCH_FORTY_ROW = Row(
+    "exec-switch-forty",
+    f"exec of {len(SWITCH_COMMANDS)} commands on the simulated switch, cisco_ios",
+    "ms",
+    None,
+    SWITCH_FORTY_AIMS,
+    _switch_forty_run,
 )

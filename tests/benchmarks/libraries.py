@@ -41,6 +41,25 @@ def scrapli_cli(host: str, port: int, prompt: str, transport: str, **auth: str) 
         yield cli
 
 
+@contextmanager
+def scrapli_platform(platform: str, host: str, port: int, username: str, password: str, enable_secret: str) -> Iterator[Any]:
+    """Yield scrapli's Cli with its own definition of a platform, over Telnet."""
+    try:
+        import scrapli
+    except ImportError as error:
+        raise Unavailable(str(error)) from None
+    lookups = [scrapli.LookupKeyValue(key="enable", value=enable_secret)]
+    cli = scrapli.Cli(
+        host,
+        port=port,
+        definition_file_or_name=platform,
+        auth_options=scrapli.AuthOptions(username=username, password=password, lookups=lookups),
+        transport_options=scrapli.TransportTelnetOptions(),
+    )
+    with cli:
+        yield cli
+
+
 @asynccontextmanager
 async def scrapli_call(
     host: str, port: int, command: str, prompt: str, transport: str, first: str = "", **auth: str

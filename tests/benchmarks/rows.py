@@ -31,6 +31,8 @@ from .table import Row
 ROWS = (
     exec_devices.TELNET_ROW,
     exec_devices.FORTY_ROW,
+    exec_devices.SWITCH_ROW,
+    exec_devices.SWITCH_FORTY_ROW,
     exec_shells.SSH_ROW,
     exec_shells.LOCAL_ROW,
     *policy.ROWS,

@@ -1,9 +1,12 @@
-"""The real servers of the tests. A missing server raises `Unavailable` instead of skipping a test."""
+"""The real servers of the tests, and the simulated switch. A missing server raises `Unavailable` instead of skipping a test."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pytest
@@ -21,6 +24,40 @@ def zebra(**options: str) -> Iterator[Zebra]:
     """Run zebra with the options of `running_zebra`."""
     with _available(running_zebra(**options)) as server:
         yield server
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchAddress:
+    port: int
+    host: str = "127.0.0.1"
+    username: str = "admin"
+    password: str = "switch-pw"
+    enable_secret: str = "enable-pw"
+
+
+_SWITCH = """
+import asyncio
+from ptyctl.simulator import SimulatedSwitch
+
+async def main():
+    async with SimulatedSwitch(password="switch-pw", enable_secret="enable-pw") as switch:
+        print(switch.telnet_port, flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@contextmanager
+def switch() -> Iterator[SwitchAddress]:
+    """Run the simulated switch in its own process: other libraries block the event loop."""
+    process = subprocess.Popen([sys.executable, "-c", _SWITCH], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield SwitchAddress(int(process.stdout.readline()))
+    finally:
+        process.terminate()
+        process.wait()
 
 
 @contextmanager
