@@ -16,8 +16,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
-from wcwidth import wcwidth
-
 from .control_sequences import (
     CSI_BODY,
     CSI_FINAL,
@@ -31,6 +29,7 @@ from .control_sequences import (
     STRING_SEQUENCE,
     ZERO_WIDTH_JOINER,
 )
+from .screen.cells import width as cell_width
 
 #: A surrogate that marks a resize in the text; decoding UTF-8 never produces it.
 _RESIZE = "\udc00"
@@ -365,7 +364,7 @@ class UnboundedScreen:
     def _draw_character(self, character: str) -> None:
         """Draw a character of any width in any mode."""
         line = self._line()
-        size = 1 if character < "\u0300" else wcwidth(character)
+        size = 1 if character < "\u0300" else cell_width(character)
         if self._join(line, character, size) or not 0 < size <= self.width:
             return
         if size == 2 and self.column() == self.width - 1:
@@ -700,7 +699,7 @@ def _cells(line: str, width: int) -> list[str]:
                 may_join = False
         elif not other:
             continue
-        elif (size := wcwidth(other)) > 0:
+        elif (size := cell_width(other)) > 0:
             may_join = False
             if size == 2:
                 _append_wide(cells, other, width)

@@ -9,11 +9,14 @@ import asyncio
 import json
 import os
 import stat
+from functools import cache
 from pathlib import Path
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, Response
+
+from ptyctl.core.screen.cells import width_ranges
 
 from .security import nonce_of
 
@@ -28,6 +31,8 @@ _TYPES = {
 }
 #: A browser asks at each load whether a file has changed.
 _CACHE = {"Cache-Control": "no-cache"}
+#: The module that is made of the server's own table.
+_WIDTHS = "widths.js"
 _NONCE_MARK = "{{nonce}}"
 _MISSING = """\
 This server has the API of the web console, but not the files of its page.
@@ -45,7 +50,10 @@ async def page(request: Request) -> Response:
 
 
 async def static(request: Request) -> Response:
-    """Send a file of ours."""
+    """Send a file of ours, or the table of the widths of characters."""
+    if request.path_params["path"] == _WIDTHS:
+        text = await asyncio.to_thread(_widths)
+        return Response(text, headers=_CACHE, media_type=_TYPES[".js"])
     return await _send(request, _FOLDER / "static")
 
 
@@ -54,6 +62,13 @@ async def vendor(request: Request) -> Response:
     if request.path_params["path"] not in await asyncio.to_thread(_vendor_files):
         raise HTTPException(404)
     return await _send(request, _FOLDER / "node_modules")
+
+
+@cache
+def _widths() -> str:
+    """Return a module with the widths that the server's screen uses, so that a page places the same cells."""
+    zero, wide = (json.dumps(width_ranges()[columns], separators=(",", ":")) for columns in (0, 2))
+    return f"export const ZERO = {zero};\nexport const WIDE = {wide};\n"
 
 
 def _read_page() -> str | None:

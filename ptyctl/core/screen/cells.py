@@ -34,6 +34,24 @@ def width(char: str) -> int:
     return 1 if ord(char) in _REGIONAL_INDICATORS else wcwidth(char)
 
 
+def width_ranges() -> dict[int, list[tuple[int, int]]]:
+    """Return the characters that do not have one column: for each width, the first and the last character of each range.
+
+    Needs about a second. Other clients that draw the same cells use this table and the rules of `Clusters.joined`.
+    """
+    ranges: dict[int, list[tuple[int, int]]] = {0: [], 2: []}
+    before = 1
+    for code in (*range(0x20, 0xD800), *range(0xE000, 0x40000), *range(0xE0000, 0xE1000)):
+        columns = width.__wrapped__(chr(code))
+        if columns in ranges:
+            if columns == before and ranges[columns][-1][1] == code - 1:
+                ranges[columns][-1] = (ranges[columns][-1][0], code)
+            else:
+                ranges[columns].append((code, code))
+        before = columns
+    return ranges
+
+
 def split_columns(row: str) -> list[str]:
     """Split the text of a row into columns. The second column of a wide cluster is empty."""
     clusters, cells = Clusters(), list[str]()

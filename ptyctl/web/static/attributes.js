@@ -1,6 +1,7 @@
 // The attributes of a block's text: read from its raw output, and applied to the lines of the rendered text that are equal.
 
-import { spans, toCells } from "./screen_view.js";
+import { toCells } from "./cells.js";
+import { spans } from "./screen_view.js";
 
 /** @typedef {import("./screen_view.js").AttributeRun} AttributeRun */
 /** @typedef {Record<string, string | boolean>} Style */
@@ -12,8 +13,22 @@ const MAX_LINE = 2_000;
 /** The flags that a card shows: not 8, hidden, which would also hide other lines with the same text. @type {Record<number, string>} */
 const FLAGS = { 1: "bold", 2: "faint", 3: "italics", 4: "underline", 7: "reverse", 9: "strikethrough" };
 
+/** Where the runs of a line are: by its text, and by its number among the lines with the same text. @param {string} text @param {number} number */
+const place = (text, number) => (number ? `${text}\n${number}` : text);
+
+/** Counts the lines with each text. */
+function counter() {
+  /** @type {Map<string, number>} */
+  const counts = new Map();
+  return (/** @type {string} */ text) => {
+    const count = counts.get(text) ?? 0;
+    counts.set(text, count + 1);
+    return count;
+  };
+}
+
 /**
- * The runs of each line of raw output, by the line's text. A line that was drawn again has another text, and no attributes.
+ * The runs of each line of raw output, by its place. A line that was drawn again has another text, and no attributes.
  * @param {string} raw
  */
 export function attributesOf(raw) {
@@ -21,6 +36,7 @@ export function attributesOf(raw) {
   const lines = new Map();
   /** @type {Style} */
   let style = {};
+  const count = counter();
   for (const line of raw.split("\n")) {
     /** @type {AttributeRun[]} */
     const runs = [];
@@ -34,22 +50,26 @@ export function attributesOf(raw) {
       text += piece;
       if (Object.keys(style).length) runs.push({ begin, end, ...style });
     }
-    if (runs.length) lines.set(text, runs);
+    const number = count(text);
+    if (runs.length) lines.set(place(text, number), runs);
   }
   return lines;
 }
 
 /**
  * Lines of text with their attributes; lines without attributes are one piece.
- * @param {string[]} lines
+ * @param {string[]} lines from the first line of the output on
  * @param {Map<string, AttributeRun[]>} attributes
+ * @param {number} [begin] the first line that is shown
  */
-export function attributed(lines, attributes) {
+export function attributed(lines, attributes, begin = 0) {
+  const count = counter();
   const pieces = [];
   let plain = "";
   for (const [number, line] of lines.entries()) {
-    const runs = attributes.get(line);
-    if (number) plain += "\n";
+    const runs = attributes.size ? attributes.get(place(line, count(line))) : undefined;
+    if (number < begin) continue;
+    if (number > begin) plain += "\n";
     if (!runs) plain += line;
     else {
       pieces.push(plain, spans(line, runs, -1));

@@ -19,6 +19,7 @@ import { blockBadge, copyButton, duration, fromBase64, link, sessionPath, timeAg
  * @property {Map<string, import("./screen_view.js").AttributeRun[]>} attributes of its lines
  * @property {boolean} coloured whether the attributes are read
  * @property {number} offset where to continue
+ * @property {string | null} tail the end of an output whose middle is not read
  * @property {boolean} complete whether the whole output is read
  * @property {ApiError | null} failure why the last read failed
  * @property {boolean} reading
@@ -31,6 +32,11 @@ import { blockBadge, copyButton, duration, fromBase64, link, sessionPath, timeAg
 const FIRST_CARDS = 50;
 const COLLAPSED_LINES = 8;
 const PAGE_BYTES = 32_768;
+/** A longer line is cut on a collapsed card (characters). */
+const COLLAPSED_LINE = 1_000;
+/** The end of an output that is not read as a whole, which has its errors: so many bytes are read, and so many lines shown. */
+const TAIL_BYTES = 4_096;
+const TAIL_LINES = 4;
 /** A card shows output up to this length; the block's page has all of it. */
 const MAX_TEXT = 200_000;
 const READ_INTERVAL_MS = 250;
@@ -48,6 +54,9 @@ function blockColour(block) {
   if (hasFailed(block)) return "bad";
   return COLOURS[/** @type {keyof typeof COLOURS} */ (block.status)] ?? "busy";
 }
+
+/** The line as a collapsed card shows it. @param {string} line */
+const shortened = (line) => (line.length > COLLAPSED_LINE ? `${line.slice(0, COLLAPSED_LINE)}… (${line.length} characters)` : line);
 
 /**
  * Reads the output of a block page by page.
@@ -113,7 +122,7 @@ export function createCards(session, { changed, runAgain, isFullScreen }) {
   const put = (block) => {
     const card = cards.get(block.block_id);
     if (!card) {
-      cards.set(block.block_id, { block, text: "", attributes: new Map(), coloured: false, offset: 0, complete: false, failure: null, reading: false, stale: false, expanded: false, visible: false });
+      cards.set(block.block_id, { block, text: "", attributes: new Map(), coloured: false, offset: 0, tail: null, complete: false, failure: null, reading: false, stale: false, expanded: false, visible: false });
     } else if (isRunning(card.block)) {
       card.block = block;
       void read(card);
@@ -145,14 +154,22 @@ export function createCards(session, { changed, runAgain, isFullScreen }) {
     card.stale = card.reading;
     if (closed || card.reading || card.complete || !card.visible) return;
     card.reading = true;
+    let size = 0;
     try {
       for (let more = true; more && !closed && !card.complete && card.text.length < MAX_TEXT; ) {
         const request = { session_id: session, block_id: card.block.block_id, offset: card.offset, max_bytes: PAGE_BYTES };
         const page = await call("blocks_read", request);
-        more = page.resume_offset > card.offset && (card.expanded || isRunning(card.block));
+        const grows = page.resume_offset > card.offset;
         card.text += page.data;
         card.offset = page.resume_offset;
         card.complete = page.complete;
+        size = page.size;
+        more = grows && (card.expanded || isRunning(card.block) || card.text.split("\n", COLLAPSED_LINES + 2).length <= COLLAPSED_LINES + 1);
+        changed();
+      }
+      if (!card.complete && !isRunning(card.block) && card.tail === null && size > card.offset) {
+        const request = { session_id: session, block_id: card.block.block_id, offset: Math.max(card.offset, size - TAIL_BYTES), max_bytes: TAIL_BYTES };
+        card.tail = (await call("blocks_read", request)).data;
         changed();
       }
       if ((card.complete || !isRunning(card.block)) && card.text && !card.coloured) { // `complete` can be ahead of the event
@@ -215,7 +232,7 @@ export function createCards(session, { changed, runAgain, isFullScreen }) {
     if (showsScreen(block)) {
       return screen ? html`<div class="output">${screenView(/** @type {any} */ (screen), `Screen of ${block.cmd}`)}</div>` : nothing;
     }
-    const drawn = [text, card.attributes, expanded, card.complete, isRunning(block), palette()];
+    const drawn = [text, card.attributes, expanded, card.complete, card.tail, isRunning(block), palette()];
     return guard(drawn, () => outputText(card)); // the page is drawn each second
   };
 
@@ -225,12 +242,18 @@ export function createCards(session, { changed, runAgain, isFullScreen }) {
     const lines = text.replace(/\n$/, "").split("\n");
     const hidden = lines.length - COLLAPSED_LINES;
     if (!text) return nothing;
-    const part = isRunning(block) ? lines.slice(-COLLAPSED_LINES) : lines.slice(0, COLLAPSED_LINES);
+    const isWhole = expanded || (hidden <= 0 && !isRunning(block));
+    const begin = expanded || !isRunning(block) ? 0 : Math.max(0, hidden);
+    const shown = isWhole || isRunning(block) ? lines : lines.slice(0, COLLAPSED_LINES);
+    const isCut = !expanded && shown.slice(begin).some(({ length }) => length > COLLAPSED_LINE);
+    const tail = card.complete || isRunning(block) ? [] : (card.tail ?? "").replace(/\n$/, "").split("\n").slice(-TAIL_LINES);
+    const end = tail.length ? `\n…\n${tail.map((line) => (line.length > COLLAPSED_LINE ? `…${line.slice(-COLLAPSED_LINE)}` : line)).join("\n")}` : "";
+    const pieces = isCut ? shown.slice(begin).map(shortened).join("\n") : attributed(shown, card.attributes, begin);
     const rest = link(sessionPath(session, `/b/${block.block_id}`), "The block's page has the rest.");
-    return html`<pre class="output" tabindex="0" aria-label="Output">${attributed(expanded || hidden <= 0 ? lines : part, card.attributes)}</pre>
+    return html`<pre class="output" tabindex="0" aria-label="Output">${pieces}${end}</pre>
       ${text.length < MAX_TEXT ? nothing : html`<p class="hint">The output is longer. ${rest}</p>`}
-      ${hidden > 0 ? html`<footer><button type="button" class="small" aria-expanded=${expanded} @click=${() => toggle(card)}>
-        ${expanded ? "Show less" : card.complete ? `Show ${hidden} more lines` : "Show more"}</button></footer>` : nothing}`;
+      ${hidden > 0 || isCut || end || (expanded && lines.some(({ length }) => length > COLLAPSED_LINE)) ? html`<footer><button type="button" class="small" aria-expanded=${expanded} @click=${() => toggle(card)}>
+        ${expanded ? "Show less" : card.complete && hidden > 0 ? `Show ${hidden} more lines` : "Show more"}</button></footer>` : nothing}`;
   };
 
   /** @param {Card} card */

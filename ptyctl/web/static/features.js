@@ -67,11 +67,6 @@ export function notifyPerson(title, options) {
   }, undefined);
 }
 
-const segmenter = optional(() => new Intl.Segmenter(undefined, { granularity: "grapheme" }), null);
-
-/** The graphemes of a text; its characters in a browser that cannot tell them. @param {string} text @returns {string[]} */
-export const graphemes = (text) => (segmenter ? Array.from(segmenter.segment(text), ({ segment }) => segment) : [...text]);
-
 /** Calls `changed` when the size of an element changes, until the returned function is called. @param {Element} element @param {() => void} changed */
 export function onSizeChange(element, changed) {
   const observer = optional(() => new ResizeObserver(changed), null);

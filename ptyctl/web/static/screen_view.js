@@ -1,15 +1,13 @@
 // A screen as rows of text with attributes, as the server's screen model has it: for thumbnails, cards and approvals.
 
+import { toCells } from "./cells.js";
 import { cssColour } from "./colours.js";
-import { graphemes } from "./features.js";
 import { html, nothing } from "./lit.js";
 
 /** @typedef {{begin: number, end: number, fg?: string, bg?: string, reverse?: boolean} & Record<string, any>} AttributeRun */
 /** @typedef {{rows: string[], attributes?: AttributeRun[][], cursor?: {row: number, col: number}, cols?: number}} Screen */
 
 const FLAGS = ["bold", "faint", "italics", "underline", "strikethrough", "hidden", "typed"];
-/** Characters of two cells: wide and full-width East Asian characters, and emoji. */
-const WIDE = /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}|\ufe0f/u;
 
 /**
  * A screen as a template. `label` names it for screen readers.
@@ -42,17 +40,6 @@ export function spans(text, runs, cursor) {
     if (!run && begin !== cursor) return piece;
     return html`<span class=${className(run, begin === cursor)} .style=${style(run)}>${piece}</span>`;
   });
-}
-
-/**
- * The text by column: a wide character is followed by an empty string.
- * @param {string} text
- * @param {number} width minimum number of columns
- */
-export function toCells(text, width) {
-  const cells = /^[\x20-\x7e]*$/.test(text) ? [...text] : graphemes(text).flatMap((segment) => (WIDE.test(segment) ? [segment, ""] : [segment]));
-  while (cells.length < width) cells.push(" ");
-  return cells;
 }
 
 /**

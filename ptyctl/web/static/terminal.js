@@ -3,10 +3,10 @@
 
 import { FitAddon } from "/vendor/@xterm/addon-fit/lib/addon-fit.mjs";
 import { SearchAddon } from "/vendor/@xterm/addon-search/lib/addon-search.mjs";
-import { UnicodeGraphemesAddon } from "/vendor/@xterm/addon-unicode-graphemes/lib/addon-unicode-graphemes.mjs";
 import { WebLinksAddon } from "/vendor/@xterm/addon-web-links/lib/addon-web-links.mjs";
 import { WebglAddon } from "/vendor/@xterm/addon-webgl/lib/addon-webgl.mjs";
 import { Terminal as XTerm } from "/vendor/@xterm/xterm/lib/xterm.mjs";
+import { unicodeProvider } from "./cells.js";
 import { colourName, palette } from "./colours.js";
 import { hasFastWebgl, onPreferenceChange } from "./features.js";
 import { confirmDialog, fromBase64 } from "./ui.js";
@@ -61,9 +61,11 @@ export function createTerminal(element, { readOnly = false, onData, onBinary, on
   });
   const fit = new FitAddon();
   const search = new SearchAddon();
-  for (const addon of [fit, search, new UnicodeGraphemesAddon(), new WebLinksAddon((_, address) => void openLink(address))]) {
+  for (const addon of [fit, search, new WebLinksAddon((_, address) => void openLink(address))]) {
     xterm.loadAddon(addon);
   }
+  xterm.unicode.register(unicodeProvider);
+  xterm.unicode.activeVersion = unicodeProvider.version;
   swallowQueries(xterm);
   xterm.open(element);
   useWebgl(xterm);

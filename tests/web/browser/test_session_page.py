@@ -214,6 +214,36 @@ async def test_card_has_colours_that_are_read_once_before_the_event_of_its_end(d
     assert sum('"raw"' in read for read in reads) == 1
 
 
+async def test_equal_lines_of_a_card_keep_their_own_colours(desk: Desk) -> None:
+    session = await desk.open_shell()
+    await desk.exec(
+        session, "printf '\\033[31msame\\033[m\\nsame\\n\\033[32msame\\033[m\\n\\033[31msame\\033[m\\n'; seq 9; cd /"
+    )
+    alice = await visit(desk, session)
+    spans = alice.page.locator(".card .output span")
+    await expect(spans).to_have_count(3)
+    red, green = "rgb(179, 38, 30)", "rgb(26, 107, 52)"
+    for number, colour in enumerate([red, green, red]):
+        await expect(spans.nth(number)).to_have_css("color", colour)
+    await expect(alice.page.locator(".card .output")).to_contain_text("same\nsame\nsame\nsame\n")
+
+
+@pytest.mark.parametrize("size", [40_000, 300_000])
+async def test_first_line_that_is_very_long_hides_neither_the_rest_nor_the_error(desk: Desk, size: int) -> None:
+    session = await desk.open_shell()
+    await desk.exec(session, f"head -c {size} /dev/zero | tr '\\0' x; echo; echo second; echo the error >&2; false; cd /nope")
+    alice = await visit(desk, session)
+    output = alice.page.locator(".card .output")
+    await expect(output).to_contain_text("the error")
+    await expect(output).to_contain_text("cd: /nope")
+    await alice.page.get_by_role("button", name="Show more").click()
+    await expect(output).to_contain_text("x" * 30_000)
+    await expect(output).to_contain_text("the error")
+    await alice.page.get_by_role("button", name="Show less").click()
+    await expect(output).not_to_contain_text("x" * 30_000)
+    await expect(output).to_contain_text("the error")
+
+
 async def test_card_with_a_very_long_line_of_colours_has_its_text(desk: Desk) -> None:
     session = await desk.open_shell()
     await desk.exec(session, "printf '\\033[31mred\\033[m %s\\n' {1..12}; printf '\\033[31mx\\033[32my%.0s' {1..300}; cd /")

@@ -1,6 +1,7 @@
 // The inbox: each request with the live screen of its session, and the text marked where it would be typed.
 
 import { ApiError, call, principal, serverTime } from "../api.js";
+import { toCells } from "../cells.js";
 import { askToNotify, canAskToNotify, notifyPerson, observeVisibility } from "../features.js";
 import { html, keyed, nothing, ref, render, repeat } from "../lit.js";
 import { query, replaceAddress } from "../router.js";
@@ -452,10 +453,10 @@ function withText(screen, text) {
   const attributes = rows.map((_, number) => screen.attributes?.[number] ?? []);
   lines.forEach((line, index) => {
     const begin = index ? 0 : col;
-    const head = index ? "" : [...(rows[row] ?? "")].slice(0, col).join("").padEnd(col);
+    const head = index ? "" : toCells(rows[row] ?? "", col).slice(0, col).join("");
     rows.splice(row + index, index ? 0 : 1, head + line);
     const before = index ? [] : (attributes[row] ?? []).filter((/** @type {any} */ run) => run.end <= col);
-    attributes.splice(row + index, index ? 0 : 1, [...before, { begin, end: begin + line.length, typed: true }]);
+    attributes.splice(row + index, index ? 0 : 1, [...before, { begin, end: begin + toCells(line, 0).length, typed: true }]);
   });
   const last = Math.max(row + lines.length, rows.findLastIndex((text) => text.trim()) + 1);
   return { rows: rows.slice(0, last), attributes, cols: screen.cols };
