@@ -306,7 +306,7 @@ def test_host_name_that_a_shell_would_interpret_is_refused(host: str) -> None:
         SshJumpHost(host)
 
 
-@pytest.mark.parametrize("user", ["$(touch x)", "a;touch x", "-x", "a`x`", "a\\"])
+@pytest.mark.parametrize("user", ["$(touch x)", "$HOME", "a;touch x", "-x", "a`x`", "a b", "*", "a\\"])
 def test_user_name_that_a_shell_would_interpret_reaches_no_command(machine: Machine, user: str) -> None:
     marker = machine.home / "marker"
     for line in (f'Match exec "touch {marker}; echo %r"', "ProxyCommand relay %r"):

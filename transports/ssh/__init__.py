@@ -3,9 +3,11 @@
 - `channel`: the implementation of the channel interface; start reading here
 - `connect_options`: the parameters, and the text form of jump hosts
 - `endpoint`: the route to the target after applying the OpenSSH configuration
+- `host_settings`: the configuration of one host, from `ssh -G` or from `openssh_config`, our reader; `programs`: runs them
 - `bastion`: the connections to jump hosts that several sessions share
 - `connection`: one SSH connection, direct or through a jump host; `attempt`: the asyncssh callbacks during the connect
-- `host_keys`: the host key check, and the known_hosts files; `login_keys`: the user's keys; `algorithms`: what is offered
+- `host_keys`: the host key check; `known_hosts`: the lines of the files
+- `login_keys`: the user's keys; `algorithms`: what is offered
 - `errors`: the translation of exceptions
 
 May import from `transports`, but not from its other channels.

@@ -23,7 +23,7 @@ _JUMP_HOST = re.compile(
     r"(?:ssh://)?(?:(?P<user>.+)@)?(?:\[(?P<bracketed>[^\[\]@]+)\]|(?P<host>[^\[\]@:]+))(?::(?P<port>\d+))?/?"
 )
 #: What no host name or address contains: an option, control characters, and what a shell or ssh(1) would interpret.
-_NO_HOST = re.compile(r"^-|[\x00-\x1f\x7f'`\"$\\;&<>|(){}@/]")
+_NO_HOST = re.compile(r"^-|[\x00-\x1f\x7f'`\"$\\;&<>|(){}@/*?~#!]")
 _BARE_IPV6 = re.compile(r"(?:(?P<user>.+)@)?(?P<host>[^\[\]@:/]*(?::[^\[\]@:/]*){2,})")
 
 

@@ -118,7 +118,7 @@ class _Resolver:
             known_hosts=(*user_files, *global_files),
             record_to=next(iter(user_files), None),
             known_hosts_command=command,
-            programs=self._context if command or settings.proxy_command or settings.revoked_host_keys else None,
+            programs=self._context if command or settings.proxy_command else None,
             time_limit_s=options.connect_timeout_s,
             proxy_jump=settings.proxy_jump,
         )

@@ -47,13 +47,13 @@ _TOKEN = re.compile(r"%(.)")
 class RevokedHostKeys:
     """The keys of the RevokedHostKeys files: lists of public keys, and key revocation lists (KRL), which ssh-keygen reads."""
 
-    def __init__(self, paths: Sequence[str], context: ProgramContext | None, limit_s: float) -> None:
+    def __init__(self, paths: Sequence[str], limit_s: float) -> None:
         """Read the files. `limit_s`: how long ssh-keygen may take.
 
         Raises:
             InvalidOption: a file cannot be read.
         """
-        self._context, self._limit_s = context, limit_s
+        self._limit_s = limit_s
         self._revoked: frozenset[bytes] = frozenset()
         self._lists: list[str] = []
         for path in paths:
@@ -79,7 +79,7 @@ class RevokedHostKeys:
         return any(self._queries(path, blob) for path in self._lists)
 
     def _queries(self, path: str, blob: bytes) -> bool:
-        context = self._context or ProgramContext.of_caller()
+        context = ProgramContext.of_caller()
         program = shutil.which("ssh-keygen", path=context.variables.get("PATH", os.defpath))
         if program is None:
             raise _unreadable(path, "it is a key revocation list, which needs ssh-keygen")
@@ -123,7 +123,7 @@ class HostKeyCheck:
         self._name = alias or host_name(endpoint.host, endpoint.port)
         self._plain_name = alias or host_name(endpoint.host, DEFAULT_PORT)
         self._lines = [line for path in endpoint.known_hosts for line in parse_lines(read_file(path), path)]
-        self._revoked = RevokedHostKeys(endpoint.settings.revoked_host_keys, endpoint.programs, endpoint.time_limit_s)
+        self._revoked = RevokedHostKeys(endpoint.settings.revoked_host_keys, endpoint.time_limit_s)
         self._known = self._known_without_port = KnownKeys()
         self._find(self._command_lines("ORDER", None))
         self._examined: dict[bytes, bool] = {}

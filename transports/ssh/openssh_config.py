@@ -30,8 +30,8 @@ _COMMANDS = frozenset({"proxycommand", "remotecommand", "knownhostscommand", "lo
 _REPEATED = frozenset({"identityfile", "certificatefile", "sendenv"})
 #: Settings whose line has several values.
 _LISTS = frozenset({"userknownhostsfile", "globalknownhostsfile", "sendenv", "setenv", "revokedhostkeys"})
-#: A user name that a shell reads as something else than one word (as ssh(1) checks it).
-_UNSAFE_USER = re.compile(r"^-|[\x00-\x1f\x7f'`\";&<>|(){}]|\s-|\\$|\$\(")
+#: A user name that a shell reads as something else than one word. Stricter than ssh(1), which lets `$NAME` pass.
+_UNSAFE_USER = re.compile(r"^-|[\x00-\x20\x7f'`\";&<>|(){}$*?\[\]~#!]|\\$")
 
 
 @dataclass(slots=True)
