@@ -150,7 +150,7 @@ export function createKeyboard(session, { onError, changed, answered, clock, adm
   const question = () =>
     html`${isUncertain ? html`<strong>No answer came to the last keys: look at the terminal whether they were typed.</strong>` : nothing}
       ${unsent.length
-        ? html`<strong>${count(unsent)} not sent</strong>, because the daemon did not answer within ${LATE_MS / 1000} s.
+        ? html`<strong>${count(unsent)} not sent</strong>: the daemon did not answer within ${LATE_MS / 1000} s, or the lock ended.
             ${isShown ? html`<code>${visible(unsent.map(label).join(""))}</code>` : nothing}
             <button type="button" class="small" @click=${show}>${isShown ? "Hide" : "Show"}</button>
             <button type="button" class="small" ?disabled=${!stream.isLive()} @click=${sendUnsent}>Send</button>
