@@ -24,7 +24,7 @@ from ptyctl.platforms.loader import COMMON
 from ptyctl.session.calls.session_preparation import merged_expect
 from ptyctl.session.device.login import LOGIN_LIMIT_S, NO_CREDENTIALS, LoginAccount, LoginCredentials
 from ptyctl.session.device.platform_detection import AUTO, load_platform
-from ptyctl.session.runs.shells import with_marks
+from ptyctl.session.runs.shells import with_marks, without_history
 from ptyctl.session.spec import Spec
 from transports import ssh, telnet
 from transports.channel import Channel, Pty
@@ -214,8 +214,12 @@ def with_shell_integration(request: SessionRequest, nonce_file: Path) -> Session
 
 
 def with_session_id(request: SessionRequest, session_id: str) -> SessionRequest:
-    """Return a copy of a request that has the id of the session in the environment of its program."""
-    return request.model_copy(update={"env": {**(request.env or {}), SESSION_VARIABLE: session_id}})
+    """Return a copy of a local request with the id of the session in the environment of its program.
+
+    A shell that records every line, and so the marker's, gets no history file.
+    """
+    env = {**(request.env or {}), SESSION_VARIABLE: session_id}
+    return request.model_copy(update={"env": {**env, **without_history(_argv(request.command) or (user_shell(),))}})
 
 
 def ssh_options(destination: Destination, pty: Pty | None) -> ssh.SshConnectOptions:

@@ -42,6 +42,8 @@ _SUBSHELL_PRINTF: dict[Dialect, str] = {
     "posix": r"POSIXLY_CORRECT=;\unset -f printf;\printf",
     "zsh": r"[[ -z ${functions[printf]-} ]]||\unset -f printf;\printf",
 }
+#: Ends the history of ksh and mksh: they would record each marker line, whatever it begins with. Nothing in other shells.
+_WITHOUT_HISTORY = "${KSH_VERSION+typeset HISTFILE=/dev/null}"
 #: The key with which fish checks a pasted command, see fish.fish.
 FISH_CHECK_KEY = "\x1b[7717~"
 #: The start of fish's message for a line that it cannot run.
@@ -99,7 +101,9 @@ class Marker:
             if self.dialect == "fish":
                 begin = f"eval {self._quote(f'{self._definition()};{begin}')}"
             else:
-                begin, previous = f"{_BEFORE_EVAL}=$?;{self._definition()};{begin}", f'"${_BEFORE_EVAL}"{_AND_ON}'
+                history = "" if self.dialect == "zsh" else f"{_WITHOUT_HISTORY};"
+                begin = f"{_BEFORE_EVAL}=$?;{history}{self._definition()};{begin}"
+                previous = f'"${_BEFORE_EVAL}"{_AND_ON}'
         evaluated = self.eval_command(command)
         if self.dialect == "zsh" and _USES_JOB.search(command) and is_typable(command):
             evaluated, separator = command, "" if command.endswith("&") else ";"
@@ -220,6 +224,8 @@ def as_paste(line: str, bracketed: bool, dialect: Dialect = "posix") -> str:
     """
     if not bracketed or "\n" not in line:
         return line
+    if dialect == "fish":  # it removes blanks at the start of a paste, and then keeps the line in its history
+        return line[: len(line) - len(line.lstrip(" "))] + paste(line.lstrip(" "))
     pastes = [line] if dialect != "zsh" else _grouped(re.split(r"(?=\n)", line))
     return "".join(f"{PASTE_BEGIN.decode()}{paste}{PASTE_END.decode()}" for paste in pastes)
 
@@ -244,5 +250,5 @@ def shell_probes(left: int, right: int) -> tuple[tuple[str, str], tuple[str, str
     error from ending a shell under `set -e`. The shell's name precedes the path; PowerShell prints the path alone.
     """
     version, sum_text = f"$(({left}+{right}))${{ZSH_VERSION-}}", str(left + right)
-    by_echo, by_error = f""" 'eval' 'echo "{version}"'""", f' "/{version}"||{_BEFORE_EVAL}='
+    by_echo, by_error = f""" 'eval' 'echo "{version}";{_WITHOUT_HISTORY}'""", f' "/{version}"||{_BEFORE_EVAL}='
     return (by_echo, sum_text), (by_error, f": /{sum_text}")

@@ -59,8 +59,8 @@ def is_incomplete(text: bytes | bytearray) -> bool:
 def is_read_as_given(text: str, dialect: Dialect) -> bool:
     """Return whether an interactive bash or zsh that gets a text at its prompt runs all of it, as it runs a script.
 
-    The text is complete and has no syntax error, no history expansion, no comment and no word that a widget of zsh quotes. In
-    bash it is one entry: an interrupt ends only the one that runs, and those in further lines would follow.
+    The text is complete and has no syntax error, no history expansion, and no word that a widget of zsh quotes. bash reads
+    comments, zsh takes them for words by default.
     """
     if text != text.strip("\n") or _QUOTED_BY_WIDGET.search(text) or _HISTORY_CHARACTER.search(text):
         return False
@@ -70,11 +70,6 @@ def is_read_as_given(text: str, dialect: Dialect) -> bool:
         root = parse_shell(text)
     except TooComplexError:
         return False
-    if root.has_error or root.child_count == 0 or _COMMENT.search(text):
+    if root.has_error or all(node.type == "comment" for node in root.children):
         return False
-    last_row = root.children[0].start_point.row
-    for statement in root.children:
-        if dialect != "zsh" and statement.start_point.row != last_row:
-            return False
-        last_row = statement.end_point.row
-    return True
+    return dialect != "zsh" or _COMMENT.search(text) is None

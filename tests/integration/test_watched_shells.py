@@ -17,7 +17,7 @@ from fixtures.servers.programs import require_program
 from ptyctl import LocalController, SessionHandle
 from ptyctl.api.handle import call_pty
 from ptyctl.api.operator import WatchRequest
-from ptyctl.api.screen import PtyReadScrollback, ScrollbackReply
+from ptyctl.api.screen import PtyReadScreen, PtyReadScrollback, ScreenReply, ScrollbackReply
 from ptyctl.core.renderer import render
 from ptyctl.core.sanitizer import TerminalSanitizer
 from ptyctl.core.session_export import asciicast, html, plain_text
@@ -28,7 +28,7 @@ from tests.integration.test_ssh_exec import target
 PROMPT = "pr$ "
 SHELLS = {
     "bash": ("bash", "--norc", "--noprofile"),
-    "zsh": ("zsh", "-f", "-i"),
+    "zsh": ("zsh",),
     "fish": ("fish",),
     "dash": ("dash",),
     "ksh": ("ksh",),
@@ -63,6 +63,7 @@ class WatchedShell:
     handle: SessionHandle
     folder: Path
     received: bytes = b""
+    offset: int = 0
 
     async def watch(self) -> None:
         """Follow the session as the web console does."""
@@ -71,15 +72,17 @@ class WatchedShell:
             async for item in items:
                 if item.kind == "output":
                     self.received += b64decode(item.data_b64 or "")
+                    self.offset = item.raw_offset or 0
 
     async def views(self) -> dict[str, str]:
         """Return what each view shows as text, once the watcher has all output."""
-        rows = (await self.handle.screen()).rows or ()
+        session = {"session_id": self.handle.session_id}
         async with asyncio.timeout(PATIENCE_MS / 1000):
-            while render(self.received, 120).rstrip().rpartition("\n")[2] != "\n".join(rows).rstrip().rpartition("\n")[2]:
+            screen = await call_pty(self.controller, PtyReadScreen.of(session), ScreenReply)
+            while self.offset != screen.raw_offset or not _BARE.fullmatch("\n".join(screen.rows or ()).split()[-1]):
                 await asyncio.sleep(0.02)  # the watch has no event to await
-                rows = (await self.handle.screen()).rows or ()
-        request = PtyReadScrollback(session_id=self.handle.session_id)
+                screen = await call_pty(self.controller, PtyReadScreen.of(session), ScreenReply)
+        request, rows = PtyReadScrollback.of(session), screen.rows or ()
         above = (await call_pty(self.controller, request, ScrollbackReply)).lines or ()
         return {
             "screen": "\n".join([*above, *rows]),
@@ -107,6 +110,7 @@ async def watched(
     (home / ".config" / "fish" / "config.fish").write_text(
         f"function fish_prompt; printf '{PROMPT}'; end\nset -g fish_greeting\n"
     )
+    (home / ".zshrc").write_text(f"PS1='{PROMPT}'\n")
     (home / "history").mkdir()
     variables = {"HOME": str(home), "ZDOTDIR": str(home), "PS1": PROMPT, "ENV": "", "HISTFILE": str(home / "history" / "file")}
     fields = target(sshd, command=("env", *(f"{name}={value}" for name, value in variables.items()), *shell))
@@ -145,3 +149,29 @@ async def test_watcher_sees_commands_as_given_and_nothing_of_ours(
     assert_nothing_of_ours(views)
     for name in ("screen", "watch", "text"):
         assert without_prompts(views[name]).endswith(expected), f"{name}:\n{views[name]}"
+
+
+@pytest.mark.parametrize("watched", ["bash", "zsh", "fish"], indirect=True)
+async def test_shell_with_marks_gets_commands_as_given(
+    watched: WatchedShell, protocol: str, request: pytest.FixtureRequest
+) -> None:
+    is_fish = request.node.callspec.params["watched"] == "fish"
+    if is_fish and protocol == "ssh":
+        pytest.skip("fish gets no marks over SSH")
+    await watched.handle.exec("true", timeout_ms=PATIENCE_MS)
+    begin = len((watched.folder / "output.raw").read_bytes().rstrip(b"\0"))
+    for command, output in ({**_COMMANDS, **_FISH} if is_fish else _COMMANDS).values():
+        reply = await watched.handle.exec(command, timeout_ms=PATIENCE_MS)
+        assert (reply.stdout, reply.done_reason) == (output, "marks"), command
+    received = (watched.folder / "output.raw").read_bytes()[begin:]
+    assert b"__ptyctl" not in received
+    assert b"eval" not in received
+
+
+@pytest.mark.parametrize("watched", ["bash", "zsh", "fish"], indirect=True)
+@pytest.mark.parametrize("command", ["for i in 1 2; do", "echo 'open", "if true", "echo a |", "(", "echo )"])
+async def test_incomplete_command_ends_with_an_error(watched: WatchedShell, command: str) -> None:
+    reply = await watched.handle.exec(command, timeout_ms=PATIENCE_MS)
+    assert reply.exit_code not in (0, None)
+    assert (await watched.handle.exec("echo next", timeout_ms=PATIENCE_MS)).stdout == "next\n"
+    assert_nothing_of_ours({name: text for name, text in (await watched.views()).items() if name in ("screen", "text")})

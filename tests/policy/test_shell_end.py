@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ptyctl.policy.pending_line import PendingLine
-from ptyctl.policy.shell_end import is_incomplete
+from ptyctl.policy.shell_end import is_incomplete, is_read_as_given
 
 INCOMPLETE = [
     "rm -rf \\\n",
@@ -57,3 +57,61 @@ def test_line_is_open_until_it_is_completed_or_ctrl_c_leaves_it(keys: bytes, is_
     for _ in line.feed(b"touch 'a\r" + keys):
         pass
     assert line.is_open is is_open
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "for i in 1 2; do echo $i; done",
+        "for i in 1 2\ndo\n\techo $i\ndone",
+        "echo one; echo two",
+        "echo one\necho two",
+        "f() { echo; }\nf",
+        "cat <<E\nx\nE\necho two",
+        "(exit 3)",
+        "cat <<'END'\nfirst $HOME\nEND",
+        'echo "it\'s" | tr a b && [[ -n $x ]]',
+        "if ! test -f x; then echo 'no'; fi",
+        "x=$(date) y=`id`",
+        "f() { echo; }",
+        "[ $a != b ]",
+    ],
+)
+def test_complete_command_is_read_as_given(text: str) -> None:
+    assert is_read_as_given(text, "posix")
+    assert is_read_as_given(text, "zsh")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "for i in 1 2",
+        "echo 'open",
+        'echo "open',
+        "echo \\",
+        "cat <<END\ntext",
+        "cat <<A <<B\nA",
+        "echo a |",
+        "if true; then",
+        "echo )",
+        "echo $(ls",
+        "echo !x",
+        'echo "hi!there"',
+        "^a^b",
+        "# comment",
+        "curl http://host/?a=1&b",
+        "echo one\n",
+        "\necho one",
+        "",
+        "((1+2",
+    ],
+)
+def test_incomplete_or_changed_text_is_not_read_as_given(text: str) -> None:
+    assert not is_read_as_given(text, "posix")
+    assert not is_read_as_given(text, "zsh")
+
+
+@pytest.mark.parametrize("text", ["echo one # comment", "# comment\necho two", "echo one #"])
+def test_comment_is_read_as_given_by_bash_only(text: str) -> None:
+    assert is_read_as_given(text, "posix")
+    assert not is_read_as_given(text, "zsh")

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from ptyctl.core.control_sequences import BRACKETED_PASTE
 from ptyctl.core.hidden_ranges import ERASE_ROW
-from ptyctl.core.marker import BEFORE_BUILTIN, EVALUATE, FISH_ERROR_PREFIX, FUNCTION, AsciiMarker, Marker, shell_probes
+from ptyctl.core.marker import BEFORE_BUILTIN, EVALUATE, FISH_ERROR_PREFIX, FUNCTION, AsciiMarker, Marker, paste, shell_probes
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.shells import Dialect
 from ptyctl.platforms import DeviceProfile
@@ -30,6 +31,7 @@ _MIN_BASH = (5, 1)
 _BASH = """__ptyctl_nonce={nonce} __ptyctl_options=$BASHOPTS
 builtin export -n __ptyctl_nonce; builtin export -nf __ptyctl 2>/dev/null
 builtin shopt -u expand_aliases
+[[ ${{HISTIGNORE-}} != ' *:*__ptyctl*' ]] || HISTIGNORE='*__ptyctl*'
 while [[ $(builtin history 1) == *@(__ptyctl|'"'?(/)'$(('*'))${{'@(ZSH|BASH)_VERSION)* ]]
 do builtin history -d -1 || break; done
 {hooks}
@@ -46,6 +48,13 @@ _ZSH_IGNORE_SPACE = " [[ -o histignorespace ]] || { __ptyctl_kept=1; setopt hist
 _ZSH_PROMPT = b"\x1b[0m\x1b[27m\x1b[24m\x1b[J"
 _ZSH_PROMPT_WITHIN_BYTES = 1024
 _ZSH_EXPANSION = " ${${options[histignorespace]:#on}:+${__ptyctl_kept::=1}}${options[histignorespace]::=on}\t\x15"
+#: The same in bash. Its line editor turns bracketed paste on at the start of the row of a prompt; fish sets its colours there.
+_READLINE_PROMPT = re.compile(rb"(?:^|[\r\x07])\x1b\[\?2004h(?!.*\x1b\(B)", re.DOTALL)
+_BASH_VERSION_KEYS, _BASH_VERSION = "\x18\x16\x15\x15", b"GNU bash, version"
+_BASH_IGNORE_SPACE = " *:*__ptyctl*"
+_BASH_EXPANSION = f' "${{HISTIGNORE:={_BASH_IGNORE_SPACE}}}"\x1b\x05\x15'
+#: Size of one paste: zsh ends a paste in which no byte arrives for its KEYTIMEOUT, so each fits one write.
+_PASTE_CHARACTERS = 1000
 _ZSH_RESTORE = "(( ! ${+__ptyctl_kept} )) || { unset __ptyctl_kept; unsetopt histignorespace; }"
 
 
@@ -151,10 +160,27 @@ def _dialect(lines: list[str], sum_text: str) -> Dialect | None:
 
 
 async def keep_history_clean(terminal: TerminalState, writer: Writer) -> None:
-    """Set HIST_IGNORE_SPACE in a zsh at its prompt, so that lines which begin with a blank are not in its history."""
+    """Make a zsh or bash at its prompt keep lines which begin with a blank out of its history. No line is entered for that.
+
+    bash shows its version at a key that is bound in its emacs mode: only then its key to expand the line is pressed.
+    """
     stream = terminal.stream
     if _ZSH_PROMPT in stream.read_raw(max(stream.raw_size - _ZSH_PROMPT_WITHIN_BYTES, 0), stream.raw_size):
         await terminal.gate.type(_ZSH_EXPANSION, writer)
+    elif BRACKETED_PASTE in stream.terminal_modes and _READLINE_PROMPT.search(stream.last_raw_line()):
+        begin, deadline = stream.raw_size, terminal.now() + PROBE_WAIT_S
+        await terminal.gate.type(_BASH_VERSION_KEYS, writer)
+        while _BASH_VERSION not in (shown := stream.read_raw(begin, stream.raw_size)) or not _ends_line(shown):
+            due = max(stream.last_data, deadline - PROBE_WAIT_S) + _UNANSWERED_S
+            if stream.ended is not None or terminal.now() >= min(due, deadline):
+                return
+            await stream.wait(min(due, deadline))
+        await terminal.gate.type(_BASH_EXPANSION, writer)
+
+
+def _ends_line(shown: bytes) -> bool:
+    """Return whether the prompt follows the version of bash, which ends with a line end."""
+    return b"\n" in shown[shown.rfind(_BASH_VERSION) :]
 
 
 async def install_integration(
@@ -169,7 +195,10 @@ async def install_integration(
     if shell.marker.dialect == "zsh":
         await _output_of(terminal, profile, _ZSH_IGNORE_SPACE, writer)
         text = shell.marker.as_word(_ZSH.format(nonce=nonce, hooks=zsh_hooks()))
-        return await _type_and_wait(terminal, profile, f" emulate zsh -o noaliases -c {text}; {_ZSH_RESTORE}", writer)
+        line = f" emulate zsh -o noaliases -c {text}; {_ZSH_RESTORE}"
+        if BRACKETED_PASTE in terminal.stream.terminal_modes:  # zsh draws the whole line again for each key, but not in a paste
+            line = "".join(paste(line[begin : begin + _PASTE_CHARACTERS]) for begin in range(0, len(line), _PASTE_CHARACTERS))
+        return await _type_and_wait(terminal, profile, line, writer)
     if await _bash_version(terminal, profile, writer) < _MIN_BASH:
         return False
     text = shell.marker.as_word(_BASH.format(nonce=nonce, hooks=bash_hooks()))

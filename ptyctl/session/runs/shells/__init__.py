@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +43,13 @@ def with_marks(argv: Sequence[str], nonce_file: str, env: Mapping[str, str]) -> 
     return known(tuple(argv), {_NONCE_FILE: nonce_file}, env)
 
 
+def without_history(argv: Sequence[str]) -> dict[str, str]:
+    """Return variables for a local ksh or busybox, which records every line that is typed, those of the marker as well."""
+    program = Path(shutil.which(argv[0]) or argv[0])
+    is_recording = any(path.name.startswith(_RECORDING_SHELLS) for path in (program, program.resolve()))
+    return {"HISTFILE": os.devnull} if is_recording else {}
+
+
 def bash_hooks() -> str:
     """Return the hooks for bash as one text, to be typed into a remote shell."""
     return _bare(_HERE / "hooks.bash")
@@ -74,6 +83,8 @@ def _fish(argv: tuple[str, ...], added: dict[str, str], env: Mapping[str, str]) 
     return Start((*argv, "--init-command", f"source {_HERE / 'fish.fish'}"), added)
 
 
+#: Names of shells, or their starts, that cannot keep a line out of their history.
+_RECORDING_SHELLS = ("ksh", "busybox", "ash")
 #: Options with which a shell reads other files, or a script.
 _OTHER_USES = frozenset({"-c", "-l", "--login", "--posix", "--rcfile", "--init-file", "-s", "--restricted", "-r"})
 _SHELLS = {"bash": _bash, "zsh": _zsh, "fish": _fish}
