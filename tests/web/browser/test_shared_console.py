@@ -102,6 +102,7 @@ async def test_every_key_on_a_shared_console_is_typed_by_the_holder_of_its_lock(
         first = await ada.exec(cmd=APPROVED, timeout_ms=0)
         assert first["done_reason"] == "approval"
         answer = asyncio.create_task(ada.exec(block_id=first["block_id"]))
+        await inbox.locator(".requests button", has_text=APPROVED).click()
         await expect(inbox.locator(".asked")).to_have_text(APPROVED)
         await inbox.get_by_role("button", name="Approve").click()
         assert "Invalid input" in (await answer)["stdout"]
