@@ -8,6 +8,7 @@ import { observeVisibility } from "./features.js";
 import { guard, html, nothing, ref, repeat } from "./lit.js";
 import { screenView } from "./screen_view.js";
 import { stream } from "./stream.js";
+import { isolated, name } from "./text.js";
 import { blockBadge, copyButton, duration, fromBase64, link, sessionPath, timeAgo, toastError } from "./ui.js";
 
 /** @typedef {import("./api.js").ApiError} ApiError */
@@ -264,15 +265,15 @@ export function createCards(session, { changed, runAgain, isFullScreen }) {
   const template = (card) => {
     const { block } = card;
     const path = sessionPath(session, `/b/${block.block_id}`);
-    const details = [block.mode, block.task_id && `by ${block.task_id}`, block.cwd].filter(Boolean).join(" · ");
+    const details = [block.mode, block.task_id && `by ${isolated(block.task_id)}`, block.cwd && isolated(block.cwd)].filter(Boolean).join(" · ");
     return html`<article class="card ${blockColour(block)}" data-block=${block.block_id} aria-label=${block.cmd}
       ${ref((element) => element && observer.observe(element))}>
       <header>
-        ${link(path, block.cmd || "(no command)", "cmd")} ${blockBadge(block)}
+        ${link(path, name(block.cmd || "(no command)"), "cmd")} ${blockBadge(block)}
         <span class="meta">${timeAgo(block.ts_begin)} · ${duration((block.ts_end ?? serverTime()) - block.ts_begin)}</span>
         <span class="meta">${details}</span>
-        ${block.reason ? html`<span class="meta">${block.reason}</span>` : nothing}
-        ${block.error_hints ? html`<span class="meta">${block.error_hints[0]}</span>` : nothing}
+        ${block.reason ? html`<span class="meta">${name(block.reason)}</span>` : nothing}
+        ${block.error_hints ? html`<span class="meta">${name(block.error_hints[0])}</span>` : nothing}
         <div class="acts">
           ${outputButtons(session, block)}
           <button type="button" class="small" @click=${() => runAgain(block.cmd)} title="Types the command; you press Enter">Run again</button>

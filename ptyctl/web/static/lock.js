@@ -5,6 +5,7 @@ import { ApiError, call, principal, serverTime, taskId } from "./api.js";
 import { age, mark } from "./clock.js";
 import { store } from "./features.js";
 import { html, nothing } from "./lit.js";
+import { isolated } from "./text.js";
 import { createTypeahead } from "./typeahead.js";
 import { confirmDialog, timeLeft, toast, toastError } from "./ui.js";
 
@@ -126,7 +127,7 @@ function createLock(session) {
   /** The time until the lock expires (ms). */
   const left = () => (current ? current.ms - age(current.seen) : 0);
   const isOurs = () => current?.holder === taskId() && current.principal === principal()?.name && left() > 0;
-  const holderName = () => (current ? (current.principal === current.holder ? current.holder : `${current.principal} (${current.holder})`) : "");
+  const holderName = () => (current ? (current.principal === current.holder ? isolated(current.holder) : `${isolated(current.principal)} (${isolated(current.holder)})`) : "");
 
   /**
    * @param {string} action
@@ -393,7 +394,7 @@ function createLock(session) {
       const kind = ours ? "held" : current ? "other" : "";
       const state = ours
         ? html`<strong>${stale ? "You had the lock when the daemon last answered." : `You have the lock${active ? "." : " in another window. Type here to use it in this one."}`}</strong>
-            <span class="mono">${time}</span> left. ${waiters.length ? `${waiters.length} waiting: ${waiters.join(", ")}.` : nothing}`
+            <span class="mono">${time}</span> left. ${waiters.length ? `${waiters.length} waiting: ${waiters.map(isolated).join(", ")}.` : nothing}`
         : current && !isMine()
           ? html`<strong>${holderName()}</strong> ${stale ? "had" : "has"} the lock${time && !stale ? html`, <span class="mono">${time}</span> left` : nothing}.
               ${position === null ? "You watch." : position ? `You are number ${position} in the queue.` : "You wait for it."}`

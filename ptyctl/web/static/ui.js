@@ -3,6 +3,7 @@
 import { ApiError, serverTime } from "./api.js";
 import { copyText, store } from "./features.js";
 import { html, nothing, render } from "./lit.js";
+import { name, visible } from "./text.js";
 
 /** @typedef {import("./lit.js").TemplateResult} Template */
 
@@ -177,7 +178,7 @@ export function toast(message, kind = "") {
 export function toastError(error) {
   if (error instanceof ApiError && error.error_code === "UNAUTHENTICATED") return;
   const { message, hint } = /** @type {ApiError} */ (error);
-  toast(hint ? `${message} (${hint})` : message, "bad");
+  toast(visible(hint ? `${message} (${hint})` : message), "bad");
 }
 
 /**
@@ -235,7 +236,7 @@ export const goneState = (title) => emptyState(title, "The session was removed, 
 export function errorBox(error) {
   const { message, hint, error_code: code } = /** @type {ApiError} */ (error);
   return html`<div class="error" role="alert">
-    <p>${message}</p>
+    <p>${name(message)}</p>
     ${hint ? html`<p class="hint">Next step: ${hint}.</p>` : nothing} ${code ? html`<code>${code}</code>` : nothing}
   </div>`;
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright.async_api import expect
 
 from ptyctl.api import ExecRequest
@@ -66,7 +65,6 @@ async def test_typed_line_that_is_declined_is_reported_with_the_comment(desk: De
     await expect(alice.page.locator(".held-lines")).to_have_count(0)
 
 
-@pytest.mark.xfail(reason="the page still gives the lock back when its view is left")
 async def test_held_line_survives_a_look_at_its_request_and_is_typed(desk: Desk) -> None:
     alice = await _visit_with_held_line(desk)
     await alice.page.get_by_role("link", name="Show the request").click()
@@ -80,7 +78,6 @@ async def test_held_line_survives_a_look_at_its_request_and_is_typed(desk: Desk)
     await expect(alice.page.locator(".held-lines")).to_have_count(0)
 
 
-@pytest.mark.xfail(reason="the page still gives the lock back when its view is left")
 async def test_held_line_is_typed_while_its_person_looks_at_the_request(desk: Desk) -> None:
     alice = await _visit_with_held_line(desk)
     await alice.page.get_by_role("link", name="Show the request").click()

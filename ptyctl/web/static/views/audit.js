@@ -5,7 +5,7 @@ import { given, since, submitFilters, textField, timeField } from "../filters.js
 import { html, nothing, render, repeat } from "../lit.js";
 import { query } from "../router.js";
 import { sessionName } from "../session_entry.js";
-import { visible } from "../text.js";
+import { name, visible } from "../text.js";
 import { copyButton, emptyState, errorBox, link, sessionPath, toastError } from "../ui.js";
 
 /** @typedef {Record<string, any>} Row */
@@ -107,7 +107,7 @@ function rowView(row) {
   return html`<tr>
     <td><time datetime=${date.toISOString()}>${date.toLocaleString()}</time></td>
     <td><span class="badge">${row.event.replaceAll("_", " ")}</span></td>
-    <td>${row.principal ?? ""} ${row.task ? html`<small>${row.task}</small>` : nothing}</td>
+    <td>${name(row.principal)} ${row.task ? html`<small>${name(row.task)}</small>` : nothing}</td>
     <td>${row.session_id ? link(sessionPath(row.session_id), sessionName(row)) : (row.device ?? "")}</td>
     <td class="details">
       ${row.text === undefined ? nothing : html`<code class="typed">${visible(row.text)}</code>`}

@@ -88,7 +88,7 @@ export function mount(root) {
         <td>${address}</td>
         <td>${device.platform ?? html`<span class="hint">not set</span>`}</td>
         <td>${device.username ?? html`<span class="hint">not set</span>`}</td>
-        <td>${open.map((session) => html`${link(sessionPath(session.session_id), session.lock_principal ?? "open")} ${statusBadge(session.state)} `)}</td>
+        <td>${open.map((session) => html`${link(sessionPath(session.session_id), visible(session.lock_principal ?? "open"))} ${statusBadge(session.state)} `)}</td>
         <td class="buttons">
           <button type="button" class="small" ?disabled=${opening.has(name)} @click=${() => void openDevice(name)}>
             ${opening.has(name) ? "Opening …" : "Open"}</button>

@@ -12,7 +12,7 @@ import { query, replaceAddress } from "../router.js";
 import { followSession, needBadges, origin } from "../session_entry.js";
 import { STALE_MS, stream } from "../stream.js";
 import { createTerminal } from "../terminal.js";
-import { visible } from "../text.js";
+import { isolated, visible } from "../text.js";
 import { confirmDialog, duration, errorBox, link, NO_COPY, sessionPath, statusBadge, timeAgo, toast, toastError } from "../ui.js";
 
 /** @typedef {Record<string, any>} Message */
@@ -424,12 +424,12 @@ export function mount(root, params) {
  * @param {Message} event
  */
 function describe(event) {
-  const why = event.reason ? `: ${event.reason}` : "";
+  const why = event.reason ? `: ${isolated(event.reason)}` : "";
   switch (event.type) {
     case "message":
-      return `${event.sender ?? "Message"}: ${event.message}`;
+      return `${isolated(event.sender ?? "Message")}: ${isolated(event.message)}`;
     case "lock_taken_over":
-      return `${event.task_id} took the lock from ${event.from_task_id}${why}`;
+      return `${isolated(event.task_id)} took the lock from ${isolated(event.from_task_id)}${why}`;
     case "line_lost":
       return `The connection was lost${why}`;
     case "session_reconnected":

@@ -8,7 +8,7 @@ import { navigate, query, replaceAddress } from "../router.js";
 import { screenView } from "../screen_view.js";
 import { needBadges, needs, origin, sessionName, urgency } from "../session_entry.js";
 import { stream } from "../stream.js";
-import { visible } from "../text.js";
+import { isolated, name, visible } from "../text.js";
 import { blockBadge, emptyState, errorBox, hasLetterKeys, link, sessionPath, statusBadge, timeAgo, timeLeft, toastError } from "../ui.js";
 
 /** @typedef {import("../session_entry.js").Session} Session */
@@ -161,7 +161,7 @@ function tile(session) {
 function lock(session) {
   const label = html`<span class="only-narrow">lock </span>`;
   if (!session.lock_holder) return html`${label}<span class="hint">free</span>`;
-  return html`${label}<span title=${`task ${session.lock_holder}`}>${visible(session.lock_principal ?? session.lock_holder)}</span>
+  return html`${label}<span title=${`task ${isolated(session.lock_holder)}`}>${name(session.lock_principal ?? session.lock_holder)}</span>
     <small>${timeLeft(session.lock_expires_at)} left</small>`;
 }
 
