@@ -149,28 +149,33 @@ class StrategySelector:
             PtyctlError: as `PromptGuard` and `Gate.type`.
         """
         self.strategy = None
-        marker = await self._marker(run, writer)
-        if marker is None:
-            self.strategy = await self._prompt_strategy(run, writer)
-        elif self.has_marks and not isinstance(marker, AsciiMarker):
-            dialect = shell_dialect(self._program or "") or marker.dialect
-            self.strategy = MarksStrategy(self._terminal, Marker(self._nonce, dialect))
-        else:
-            self.strategy = MarkerStrategy(
-                self._terminal,
-                marker,
-                defined=self._defined_marker == marker,
-                nested=self._marks_lost,
-                local=self._program is not None and self._terminal.shell_in_foreground() is not False,
-                program=self._shell_program,
-            )
-        if run.interrupted:  # while it waited for the prompt
-            finish_run(self._terminal, run, "cancelled", exit_code_reason=NOT_TYPED, cancel_reason=NOT_TYPED)
-            return
-        is_for_fish = marker is not None and marker.dialect == "fish" and writer.review.shell != "fish"
-        if writer.review.is_for_program or is_for_fish:
-            check_for_shell(run, writer, marker is not None)
-        await self.strategy.type(run, writer)
+        try:
+            marker = await self._marker(run, writer)
+            if marker is None:
+                self.strategy = await self._prompt_strategy(run, writer)
+            elif self.has_marks and not isinstance(marker, AsciiMarker):
+                dialect = shell_dialect(self._program or "") or marker.dialect
+                self.strategy = MarksStrategy(self._terminal, Marker(self._nonce, dialect))
+            else:
+                self.strategy = MarkerStrategy(
+                    self._terminal,
+                    marker,
+                    defined=self._defined_marker == marker,
+                    nested=self._marks_lost,
+                    local=self._program is not None and self._terminal.shell_in_foreground() is not False,
+                    program=self._shell_program,
+                )
+            if run.interrupted:  # while it waited for the prompt
+                self._stream.release()
+                finish_run(self._terminal, run, "cancelled", exit_code_reason=NOT_TYPED, cancel_reason=NOT_TYPED)
+                return
+            is_for_fish = marker is not None and marker.dialect == "fish" and writer.review.shell != "fish"
+            if writer.review.is_for_program or is_for_fish:
+                check_for_shell(run, writer, marker is not None)
+            await self.strategy.type(run, writer)
+        except BaseException:  # viewers see what was typed so far
+            self._stream.release()
+            raise
 
     def select_marks(self) -> None:
         """Select marks for a command that this process did not type."""

@@ -13,7 +13,7 @@ from fixtures.memory_channel import MemoryChannel
 from fixtures.virtual_clock import run_virtually
 from ptyctl.core.marker import AsciiMarker
 from ptyctl.session.io.gate import SYSTEM
-from ptyctl.session.runs.shell_probe import probe_shell
+from ptyctl.session.runs.shell_probe import hidden_setup, probe_shell
 from ptyctl.session.session import Session
 from tests.session.conftest import Connect
 from tests.session.scripted_session import connect_session, wait_until
@@ -125,3 +125,26 @@ async def test_probe_shell_cancelled_in_second_line_leaves_no_subscription(conne
     await asyncio.wait({probe})
     assert probe.cancelled()
     assert session.stream._publisher._subscribers == subscribers
+
+
+async def test_output_of_a_program_that_is_no_shell_is_shown_after_the_probe(connect: Connect) -> None:
+    session = await session_at_prompt(connect, Shell(answers_second=True, answers=("no", "no")))
+    with hidden_setup(session.terminal, session.profile()):
+        found = await probe_shell(session.terminal, session.profile(), session.shell_nonce, SYSTEM)
+        assert session.display.source.end < session.stream.raw_size
+    assert found.marker is None
+    assert session.display.source.end == session.stream.raw_size
+    assert [row for row in (await session.screen.state()).snapshot.rows if row.strip()] == [PROMPT.rstrip()]
+
+
+async def test_hidden_setup_that_fails_shows_what_was_received(connect: Connect) -> None:
+    shell = Shell(answers_second=True)
+    session = await session_at_prompt(connect, shell)
+
+    class Failed(Exception):
+        """An error of the set-up."""
+
+    with pytest.raises(Failed), hidden_setup(session.terminal, session.profile()):
+        shell.feed(b"other text\r\n")
+        raise Failed
+    assert "other text" in "\n".join((await session.screen.state()).snapshot.rows)
