@@ -63,6 +63,9 @@ class PromptStrategy(CompletionStrategy):
             await PromptGuard(self._terminal, run.profile).clear_device_line()
         line = self._lines[self._number]
         self._number += 1
+        self._note_ending(
+            run, "prompt", prompt=run.prompt_before, idle_s=self._idle_s, lines_left=len(self._lines) - self._number
+        )
         self._writer = writer
         run.typing_line(self._number)
         self._text.type(line)
@@ -202,6 +205,42 @@ def may_wait_for_key(terminal: TerminalState, run: Run) -> bool:
     """Return whether a device is silent at text without a line feed, which may be a pager or a question."""
     line, is_silent = terminal.last_line(), terminal.now() >= terminal.stream.last_data + UNSURE_S
     return run.on_device and is_silent and not terminal.begins_with_prompt(line) and run.profile.is_unfinished(line)
+
+
+class ResumedPromptStrategy(CompletionStrategy):
+    """Ends a run that an earlier process typed: with the prompt at which it was typed, or with silence."""
+
+    def __init__(self, terminal: TerminalState, prompt: str, idle_s: float | None, lines_left: int, typed_raw: int) -> None:
+        """Create the strategy.
+
+        Args:
+            lines_left: the number of lines that the earlier process did not type.
+            typed_raw: the offset in output.raw at which it typed the last line; a prompt is an end only after its echo.
+        """
+        super().__init__(terminal)
+        self._prompt, self._idle_s, self._lines_left = prompt, idle_s, lines_left
+        self._begin, self._typed_raw = terminal.now(), typed_raw
+
+    async def type(self, run: Run, writer: Writer) -> None:
+        """Nothing is typed."""
+
+    def check(self, run: Run) -> None:
+        terminal, stream = self._terminal, self._stream
+        since, line = max(stream.last_data, self._begin, run.answered_at), terminal.last_line()
+        has_echoed = b"\n" in stream.read_raw(self._typed_raw, stream.raw_size)
+        is_prompt = has_echoed and line.strip() != "" and (line == self._prompt or run.profile.is_prompt(line))
+        silence_s = (SETTLE_S if line == self._prompt else UNSURE_S) if is_prompt else self._idle_s
+        self.next_check = None if silence_s is None else since + silence_s
+        if stream.ended is not None:
+            finish_run(terminal, run, "eof")
+        elif silence_s is not None and terminal.now() >= since + silence_s:
+            if is_prompt:
+                terminal.learn_prompt(line)
+            if self._lines_left:
+                why = f"the server ended before it typed the last {self._lines_left} lines"
+                finish_run(terminal, run, "cancelled", cancel_reason=why)
+            else:
+                finish_run(terminal, run, "prompt" if is_prompt else "idle", prompt_after=line if is_prompt else "")
 
 
 def unanswered_line(run: Run) -> str | None:

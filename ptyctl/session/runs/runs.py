@@ -345,7 +345,7 @@ class Runs:
             self._finish(self.current)
 
     def resume(self, running: OpenBlock) -> None:
-        """Attach to a command that an earlier process started. Marks will report its end."""
+        """Attach to a command that an earlier process started. Its end is found as that process would have found it."""
         block = running.block
         run = Run(
             self.changed,
@@ -359,8 +359,12 @@ class Runs:
             task_id=block.task_id,
         )
         self._add(run)
-        run.attached(running.raw_begin, running.spool_begin)
-        self._selector.select_marks()
+        raw_begin, spool_begin, ending = running.raw_begin, running.spool_begin, running.ending or {}
+        if raw_begin is None and ending.get("strategy") == "prompt":  # the output begins with the echo
+            raw_begin, spool_begin = ending["raw"], ending["spool"]
+        run.attached(raw_begin, spool_begin)
+        self._selector.resume(running)
+        self._check()
 
     def withdraw_held(self, principal: str, reason: str) -> None:
         """Withdraw the requests for approvals of a principal's commands."""

@@ -358,10 +358,30 @@ class MarkerStrategy(ShellStrategy):
         stream, marker = self._stream, self.marker
         self._counter = stream.next_counter(marker.nonce)
         line = marker.line(self._begin(run, self._dialect), self._counter, define=not self.defined)
+        self._note_ending(
+            run, "marker", counter=self._counter, dialect=marker.dialect, nested=self._nested, program=self._program,
+            ascii=[marker.prefix, marker.suffix] if isinstance(marker, AsciiMarker) else None,
+        )  # fmt: skip
         if isinstance(marker, AsciiMarker):
             self._ascii_marks = _AsciiMarks(marker, self._counter, stream)
         typed = as_paste(line, BRACKETED_PASTE in stream.terminal_modes, marker.dialect)
         await self._type_wrapped(run, typed + "\n", writer)
+
+    def attach(self, counter: int, end: PlacedMark | None, begin: tuple[int, int], *, has_begun: bool) -> None:
+        """Attach to a command that an earlier process typed.
+
+        Args:
+            counter: of its begin mark.
+            end: its end mark, if that was received.
+            begin: offsets in output.raw and in the spool before its marks.
+            has_begun: whether its begin mark was received. A prompt before it is that at which the command was typed.
+        """
+        self._counter, self.defined = counter, True
+        self._line_feeds, self._typed_at = -1 if has_begun else self._stream.line_feeds, self._terminal.now()
+        if isinstance(self.marker, AsciiMarker):
+            self._ascii_marks = _AsciiMarks(self.marker, counter, self._stream, begin)
+        if end is not None:
+            self._end, self._end_due = end, self._terminal.now() + MARK_SENDER_S
 
     def check(self, run: Run) -> Typing | None:
         quiet_s = self._quiet_s()
@@ -501,13 +521,14 @@ def _refuse_run(terminal: TerminalState, run: Run) -> None:
 class _AsciiMarks:
     """Searches the spool for marks in ASCII form."""
 
-    def __init__(self, marker: AsciiMarker, counter: int, stream: OutputStream) -> None:
+    def __init__(self, marker: AsciiMarker, counter: int, stream: OutputStream, begin: tuple[int, int] | None = None) -> None:
+        """Search from offsets in output.raw and in the spool; by default from the end of the output."""
         self._stream = stream
-        self._begin = Search(compile_pattern(marker.pattern("B", counter), "marker"), stream.spool_end)
-        self._refused = Search(compile_pattern(marker.pattern("E", counter), "marker"), stream.spool_end)
+        self._raw, spool = begin or (stream.raw_size, stream.spool_end)
+        self._begin = Search(compile_pattern(marker.pattern("B", counter), "marker"), spool)
+        self._refused = Search(compile_pattern(marker.pattern("E", counter), "marker"), spool)
         self._end: Search | None = None
         self._end_pattern = compile_pattern(marker.pattern("E", counter + 1), "marker")
-        self._raw = stream.raw_size
 
     def check(self, run: Run, terminal: TerminalState) -> None:
         if self._end is None:

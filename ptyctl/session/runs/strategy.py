@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Coroutine
 from typing import Any
 
@@ -45,6 +46,10 @@ class CompletionStrategy:
 
     def mark_received(self, run: Run, placed: PlacedMark) -> None:
         """Handle a mark of this session."""
+
+    def _note_ending(self, run: Run, strategy: str, **fields: object) -> None:
+        """Store how the end of the run is found, for the next server; see `ResumedRun`. Not needed with marks of the shell."""
+        self._stream.transcript.note("run", int(time.time() * 1000), block_id=run.block_id, strategy=strategy, **fields)
 
     def close(self) -> None:
         """Release the resources of the run, which has ended."""

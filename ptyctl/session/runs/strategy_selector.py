@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import inf
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ptyctl.api.exec import DoneReason
 from ptyctl.api.session import ShellName
@@ -16,8 +16,9 @@ from ptyctl.session.device.prompt_guard import CLEAR_WAIT_S, PromptGuard
 from ptyctl.session.device.prompt_wait import FIRST_PROMPT_WAIT_S, wait_for_prompt
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.terminal_state import TerminalState
+from ptyctl.session.transcript.stored_blocks import OpenBlock
 
-from .prompt_strategy import DEFAULT_IDLE_S, LOCAL_IDLE_S, PromptStrategy
+from .prompt_strategy import DEFAULT_IDLE_S, LOCAL_IDLE_S, PromptStrategy, ResumedPromptStrategy
 from .run import Run
 from .shell_probe import ProbedShell, hidden_setup, install_integration, keep_history_clean, probe_shell
 from .shell_strategies import NO_MARKS, UNMARKED_NESTED_S, UNMARKED_UNSURE_S, MarkerStrategy, MarksStrategy
@@ -181,6 +182,37 @@ class StrategySelector:
         """Select marks for a command that this process did not type."""
         self.strategy = MarksStrategy(self._terminal, Marker(self._nonce))
         self.strategy.attach()
+
+    def resume(self, running: OpenBlock) -> None:
+        """Select the strategy of a command that an earlier process typed, as that process stored it."""
+        ending = running.ending
+        if ending is None or ending.get("strategy") not in ("marker", "prompt"):
+            self.select_marks()
+        elif ending["strategy"] == "prompt":
+            prompt, left = str(ending.get("prompt") or ""), ending.get("lines_left")
+            idle_s = ending.get("idle_s")
+            idle_s = float(idle_s) if isinstance(idle_s, int | float) else None
+            self.strategy = ResumedPromptStrategy(
+                self._terminal, prompt, idle_s, left if isinstance(left, int) else 0, ending["raw"]
+            )
+        else:
+            self._resume_marker(running, ending)
+
+    def _resume_marker(self, running: OpenBlock, ending: Mapping[str, Any]) -> None:
+        begin = running.block.raw_begin, running.block.spool_begin
+        dialect, ascii_, program = ending.get("dialect"), ending.get("ascii"), ending.get("program")
+        marker = Marker(self._nonce, dialect if dialect in ("posix", "zsh", "fish") else "posix")
+        if isinstance(ascii_, list) and len(ascii_) == 2:
+            marker = AsciiMarker(self._nonce, marker.dialect, *map(str, ascii_))
+        nested, counter = bool(ending.get("nested")), ending.get("counter")
+        if isinstance(program, list) and len(program) == 2:
+            self._shell_program = int(program[0]), str(program[1])
+        local = self._program is not None and self._terminal.shell_in_foreground() is not False
+        strategy = MarkerStrategy(self._terminal, marker, defined=True, nested=nested, local=local, program=self._shell_program)
+        self._marks_lost = nested
+        self.shell, self._defined_marker = ProbedShell(marker), marker
+        strategy.attach(counter if isinstance(counter, int) else 0, running.end, begin, has_begun=running.raw_begin is not None)
+        self.strategy = strategy
 
     def run_ended(self, run: Run) -> None:
         """Release the strategy, and update the state of the shell by the outcome of the run."""

@@ -20,6 +20,7 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
+from ptyctl.api.blocks import Block
 from ptyctl.clock import boot_time
 from ptyctl.core.hidden_ranges import HiddenRange, read_hidden
 from ptyctl.core.marks import Mark, MarkReader, read_sentinel, with_line
@@ -226,12 +227,28 @@ def _report_missing_timeline(meta: dict[str, Any], state: TranscriptState, damag
         damage.append("timeline.jsonl is damaged or missing: times and sizes of the output are not known")
 
 
+def _may_be_typed(inputs: Path, block: Block) -> bool:
+    """Return whether input may have been typed since a block began: the log of input, if it has rows, has none since."""
+    newest = next((row.get("ts") for _, row in read_rows_backwards(inputs) if row.get("by") != "system"), None)
+    return block.origin != "exec" or type(newest) is not int or newest >= block.ts_begin
+
+
+def _last_ending(timeline: Path) -> dict[str, Any] | None:
+    """Return how the end of the last command is found that was typed in a terminal without marks."""
+    ending = None
+    for row in read_rows_containing(timeline, b'"kind":"run"', is_timeline_row):
+        ending = row if row["kind"] == "run" else ending
+    return ending
+
+
 def _recover_blocks(folder: Path, blocks: StoredBlocks, state: TranscriptState, *, still_running: bool) -> None:
     raw, marks, unfinished = state.raw, BlockMarksReader(state.raw, state.nonces), list(blocks.unfinished.values())
+    unfinished_ones = unfinished
     if still_running and state.nonces:
-        state.running_block = find_running_block(unfinished, marks)
+        unfinished = [block for block in unfinished if _may_be_typed(folder / "input.jsonl", block)]
+        state.running_block = find_running_block(unfinished, marks, _last_ending(folder / "timeline.jsonl"))
     running = state.running_block.block if state.running_block else None
-    for block in end_blocks(folder, unfinished, raw, state.spool_size, marks, running):
+    for block in end_blocks(folder, unfinished_ones, raw, state.spool_size, marks, running):
         blocks.add(block)
     state.blocks = blocks
 

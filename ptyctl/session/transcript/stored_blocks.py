@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ptyctl.api.blocks import Block
+from ptyctl.core.marks import PlacedMark
 from ptyctl.files import open_for_reading, open_for_writing
 
 from .block_marks import BlockMarksReader
@@ -106,11 +107,15 @@ class OpenBlock:
 
     Attributes:
         raw_begin, spool_begin: offsets of its output, or None if no output was received before the crash.
+        ending: how its end is found, as `CompletionStrategy.ending` describes it; None for the marks of the shell.
+        end: its end mark, if that was received before the crash.
     """
 
     block: Block
     raw_begin: int | None
     spool_begin: int | None
+    ending: Mapping[str, Any] | None = None
+    end: PlacedMark | None = None
 
 
 def output_path(folder: Path, block_id: str) -> str:
@@ -161,7 +166,9 @@ def end_blocks(
     return ended
 
 
-def find_running_block(unfinished: list[Block], marks: BlockMarksReader) -> OpenBlock | None:
+def find_running_block(
+    unfinished: list[Block], marks: BlockMarksReader, ending: Mapping[str, Any] | None = None
+) -> OpenBlock | None:
     """Return the last of the blocks without an end if its command still runs in a program that outlived its server.
 
     Runs that were declined meanwhile may follow it. Without an end in blocks.jsonl, a block has ended if a prompt mark of
@@ -173,8 +180,13 @@ def find_running_block(unfinished: list[Block], marks: BlockMarksReader) -> Open
     found = marks.of_shell(block)
     if found.prompt is not None or (found.begin is None and found.shown):
         return None
-    begin = found.output_begin
-    return OpenBlock(block, *((begin.raw_end, begin.spool_end) if begin is not None else (None, None)))
+    if ending is not None and ending.get("block_id") == block.block_id:
+        of_marker = marks.of_block(block)
+        begin, end = of_marker.output_begin, of_marker.end
+    else:
+        begin, end, ending = found.output_begin, None, None
+    raw_begin, spool_begin = (begin.raw_end, begin.spool_end) if begin is not None else (None, None)
+    return OpenBlock(block, raw_begin, spool_begin, ending, end)
 
 
 def is_discarded(block: Block) -> bool:
