@@ -62,7 +62,7 @@ from .registry import SessionRegistry
 from .retention import remove_old_sessions
 from .search import BlockSearches
 from .session_actions import SessionActions, configure
-from .session_factory import ConsoleOwnership, SessionFactory
+from .session_factory import ConsoleOwnership, SessionFactory, check_no_node_state
 from .settings import Settings, load_settings
 
 #: Limits that a client's counters have.
@@ -104,6 +104,7 @@ class LocalController:
         destinations = Destinations(inventory, platforms)
         limits = self.settings.limits.use
         self._persistent = persistent
+        self._ownership = ownership
         self._state_lock = StateLock(self.settings.state_dir / "server.lock")
         self._session_index = SessionIndex(self.settings.state_dir / "sessions")
         self._registry = SessionRegistry(limits, lambda session_id, hold: self._factory.restore(session_id, hold))
@@ -152,9 +153,12 @@ class LocalController:
         """Resume an earlier server's sessions whose programs still run, and reconnect its consoles.
 
         Raises:
-            PtyctlError: BUSY if this controller is persistent and another server owns the state directory.
+            PtyctlError: BUSY if this controller is persistent and another server owns the state directory, or a node of a fleet
+                that is not this one.
         """
         if self._persistent and self._has_state_dir():
+            if self._ownership is None:
+                check_no_node_state(self.settings.state_dir)
             await self._state_lock.acquire()
         self._policy_watch = asyncio.create_task(self.policies.watch(), name="policy files")
         if self._persistent and self._has_state_dir():

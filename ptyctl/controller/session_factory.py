@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import shutil
 import time
@@ -68,6 +69,28 @@ class Opening:
     def answer(self) -> None:
         """Record that the caller gets a reply that names the session."""
         self.answered = True
+
+
+#: File in the state directory of a node of a fleet, with its random id: it marks the directory as the node's.
+FLEET_STATE = "fleet-state-id"
+
+
+def check_no_node_state(state_dir: Path) -> None:
+    """Check that a state directory does not belong to a node of a fleet, for a server that is none.
+
+    Another node may own the consoles of these sessions by now. The file stays when the node ends; whoever takes the directory
+    out of the fleet removes it.
+
+    Raises:
+        PtyctlError: BUSY if the directory belongs to a node.
+    """
+    if os.path.lexists(state_dir / FLEET_STATE):
+        raise PtyctlError(
+            ErrorCode.BUSY,
+            f"the state directory {state_dir} belongs to a node of a fleet, which alone may use its consoles",
+            {"state_dir": str(state_dir)},
+            hint=f"start the node: ptyctl serve --fleet FILE; if it has left the fleet, remove {state_dir / FLEET_STATE}",
+        )
 
 
 class ConsoleOwnership(Protocol):
@@ -216,8 +239,11 @@ class SessionFactory:
 
     async def _connect(self, session: Session, destination: Destination) -> None:
         """Open a channel and log in on it. On failure the channel is closed again."""
-        if self._ownership is not None and session.spec.device_id is not None:
-            await self._ownership.acquire(session, self._settings.state_dir)
+        if session.spec.device_id is not None:
+            if self._ownership is None:
+                check_no_node_state(self._settings.state_dir)
+            else:
+                await self._ownership.acquire(session, self._settings.state_dir)
         self._destination_of[session] = destination
         platform, pace = destination.platform or session.platform, session.gate.pace or destination.pace
         session.set_login(destination.credentials, platform, pace)

@@ -19,7 +19,7 @@ from ptyctl.api.errors import PtyctlError
 from ptyctl.controller.access import AccessController, find_principal
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.policies import PolicyStore
-from ptyctl.controller.session_factory import ConsoleOwnership
+from ptyctl.controller.session_factory import ConsoleOwnership, check_no_node_state
 from ptyctl.controller.settings import Settings, load_access, load_settings
 from ptyctl.core.principal import Principal
 from ptyctl.environment import environment_warnings, secret_variables
@@ -95,6 +95,8 @@ def run(extra_service: ExtraService | None = None, *, system: bool = False, flee
         if runtime_dir.is_system and not system:
             raise DaemonError(f"{SYSTEM_USER} is set: clients use the system daemon", "unset it, or run: ptyctl serve --system")
         log_to_stderr(before_write=partial(rotate_log, runtime_dir))
+        if fleet is None:  # before the socket: the node that starts now must not find this process there
+            check_no_node_state(load_settings().state_dir)
         with open_listen_socket(runtime_dir) as listen_socket:
             watchdog = LoopWatchdog()
             with asyncio.Runner(loop_factory=watchdog.new_loop) as runner:

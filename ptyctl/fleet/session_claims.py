@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.clock import BOOT_ID_FILE, boot_time
+from ptyctl.controller.session_factory import FLEET_STATE
 from ptyctl.core.lease import Owner
 from ptyctl.files import replace_file
 from ptyctl.session.session import Session, StateChanged
@@ -23,9 +24,6 @@ from .console_claims import ClaimedElsewhereError, ConsoleClaims, HeldClaim, mov
 from .node_lease import LeaseTimes
 
 _LOG = logging.getLogger(__name__)
-
-#: File in the state directory with its random id.
-STATE_ID = "fleet-state-id"
 
 
 class SessionClaims:
@@ -97,7 +95,7 @@ class SessionClaims:
         async with self._state_read:
             if not self._has_state:
                 try:
-                    state_id = await asyncio.to_thread(_state_id, state_dir / STATE_ID)
+                    state_id = await asyncio.to_thread(_state_id, state_dir / FLEET_STATE)
                 except OSError as error:  # after a restart, the lease of this process must expire first
                     _LOG.warning("the id of the state directory is not stored", extra={"why": error.strerror})
                     state_id = secrets.token_hex(16)
