@@ -249,6 +249,11 @@ class PendingLine:
         """Whether the last key was Enter on an unknown line, which may have chosen it from a list instead."""
         return not self._is_known and self._last in _ENTER
 
+    @property
+    def perhaps_interrupted(self) -> bool:
+        """Whether the last key was Ctrl-C on a line with text, which a shell at its prompt discards."""
+        return not self._is_known and self._last == _INTERRUPT
+
     def set_keys(self, keys: LineKeys) -> None:
         """Set the keys of the far end, which may have changed."""
         self.keys = keys

@@ -292,6 +292,7 @@ class Authorization:
             elif (why_not := self._no_longer_approvable(approval, places, writer)) is not None:
                 approval.set_stale(why_not)
         text = approval.redeem()
+        self._enforcement.release(writer.owner)
         self._synchronisation.note_command(text)
         writer.review.record_approval(approval, edited=approval.edited)
         return text
@@ -399,6 +400,12 @@ class Authorization:
             return False
         return b"\r" in data or b"\n" in data or self._places.now()[0].where == "program" or not self._reader.shell_reads()
 
+    def check_held(self, data: bytes, writer: Writer) -> None:
+        """Refuse input of a writer whose line was refused within an unfinished command. Raises PtyctlError BUSY."""
+        if self._policy is not None:
+            self._synchronisation.synchronise()
+            self._enforcement.check_held(data, writer)
+
     def asks_secret(self) -> bool:
         """Return whether the last line of a far end whose echo is not known asks for a password, and is no shell's prompt."""
         return self._reader.asks_secret()
@@ -455,6 +462,7 @@ class Authorization:
         if self._policy is None:
             return 1 << 30
         if _LINE_ENDS.search(data, 0, len(data) - 1):
+            await self._interrupt_answered()
             await self._line_reported()
         if not self._line.may_be_submitted_by(data) and self._places_of_keys(data, follows=False) is None:
             return 0
@@ -601,6 +609,15 @@ class Authorization:
             self._line.read(readings[0])
         elif filled:
             self._line.read(filled.decode("utf-8", "surrogateescape") + typed)
+
+    async def _interrupt_answered(self) -> None:
+        """Wait until a shell has discarded its line at a Ctrl-C: until then, none of several lines is known."""
+        terminal, stream = self._terminal, self._stream
+        deadline = terminal.now() + PROMPT_WAIT_S
+        self._synchronisation.synchronise()
+        while self._synchronisation.awaits_interrupted_line() and stream.ended is None and terminal.now() < deadline:
+            await stream.wait(min(deadline, terminal.now() + _PROMPT_POLL_S))
+            self._synchronisation.synchronise()
 
     async def _line_reported(self) -> None:
         """Wait until zsh has reported what its hooks have put into the line: until then, none of several lines is known.

@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
-from ptyctl.core.control_sequences import ETX, NAK, PASTE_END
+from ptyctl.core.control_sequences import ETX, INTERRUPT_BYTES, NAK, PASTE_END
+from ptyctl.core.lease import Owner
 from ptyctl.policy.pending_line import PendingLine
 from ptyctl.policy.rules import Decision, Verdict
 from ptyctl.session.device.exchange import rendered
@@ -24,7 +25,6 @@ _SCREEN_ROWS, _SCREEN_BYTES = 24, 8192
 #: Deletes the line of a program that reads lines from the terminal (VKILL of termios), and of most line editors.
 _KILL_LINE = NAK
 #: Next steps for a line that cannot be read for certain.
-_WHOLE_COMMAND = "type the whole command in one write, without Tab, history or cursor keys"
 _WITHOUT_REPORT = "run the line as a command, or restart the shell: zsh does not report what its hooks put into the line"
 
 
@@ -71,6 +71,8 @@ class Enforcement:
         self._on_refused = on_refused
         self._policy: PolicyDecisionPoint | None = None
         self._approvals: Approvals | None = None
+        #: The writers whose input is held, see `check_held`.
+        self._held: set[Owner] = set()
 
     def set_policy(self, policy: PolicyDecisionPoint, approvals: Approvals) -> None:
         """Set the policy whose verdicts are enforced, and where approvals are asked for."""
@@ -150,9 +152,50 @@ class Enforcement:
                 raise self.report_refusal(self._unreadable(verdict), text, writer, is_secret=self._is_secret(writer))
             approval = self.apply(verdict, text, places, writer, keys=keys)
         except PtyctlError as error:
-            raise Refusal(error, self._erasing_keys(places)) from None
+            raise self._refusal(error, places, writer) from None
         if approval is not None:
-            raise Refusal(approval.pending_error(), self._erasing_keys(places))
+            raise self._refusal(approval.pending_error(), places, writer)
+
+    def _refusal(self, error: PtyctlError, places: Sequence[Place], writer: Writer) -> Refusal:
+        """Return the refusal of a line. Within an unfinished command, further input of its writer is held.
+
+        Its next lines were typed as a part of that command: without it, the shell would run them.
+        """
+        if self._is_in_unfinished_command(places):
+            self._held.add(writer.owner)
+            error.details["held"] = True
+            if error.code is not ErrorCode.APPROVAL_PENDING:
+                error.hint = NextStep.LEAVE_UNFINISHED
+            error.message += (
+                "; the command that it continues is unfinished, so your further input is held until you press Ctrl-C"
+            )
+        return Refusal(error, self._erasing_keys(places))
+
+    def _is_in_unfinished_command(self, places: Sequence[Place]) -> bool:
+        is_open = self._line.is_open or self._terminal.unfinished_line.incomplete
+        return is_open and places[0].where == "prompt" and not self._far_end.is_device()
+
+    def check_held(self, data: bytes, writer: Writer) -> None:
+        """Refuse input of a writer whose line was refused within an unfinished command, until the command is left or ended.
+
+        Raises:
+            PtyctlError: BUSY.
+        """
+        if writer.owner not in self._held or not data.strip(INTERRUPT_BYTES):
+            return
+        if not (self._line.is_open or self._terminal.unfinished_line.incomplete):
+            self._held.discard(writer.owner)
+            return
+        raise PtyctlError(
+            ErrorCode.BUSY,
+            "a line of yours was refused within an unfinished command; further input is held, and nothing was typed",
+            {"reason": "continuation"},
+            hint=NextStep.LEAVE_UNFINISHED,
+        )
+
+    def release(self, owner: Owner) -> None:
+        """Take input of a writer again: its refused line was approved."""
+        self._held.discard(owner)
 
     def report_refusal(
         self, error: PtyctlError, text: str, writer: Writer, block_id: str | None = None, *, is_secret: bool = False
@@ -204,7 +247,7 @@ class Enforcement:
             ErrorCode.POLICY_DENIED,
             "the typed line is not known for certain, and so cannot be judged; it was not run",
             {"decision": "ask", "rules": list(verdict.rules), "reason": "unreadable"},
-            hint=_WITHOUT_REPORT if is_lost else _WHOLE_COMMAND,
+            hint=_WITHOUT_REPORT if is_lost else NextStep.RETYPE_LINE,
         )
 
     def _erasing_keys(self, places: Sequence[Place]) -> bytes:
@@ -213,7 +256,10 @@ class Enforcement:
             return b""
         if places[0].where == "program":
             return b"" if self._terminal.takes_keys() else _KILL_LINE
-        keys = self._far_end.profile().clear_line.encode() if self._far_end.is_device() else ETX
+        if self._is_in_unfinished_command(places):  # Ctrl-C would end the command, and its next lines would be commands
+            keys = _KILL_LINE
+        else:
+            keys = self._far_end.profile().clear_line.encode() if self._far_end.is_device() else ETX
         return PASTE_END + keys if self._line.is_pasting else keys
 
 

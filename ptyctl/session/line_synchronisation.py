@@ -43,6 +43,11 @@ class LineSynchronisation:
         """Return whether the shell will report text that its hooks put into the line."""
         return self._stream.line_follows and self._far_end.has_marks()
 
+    def awaits_interrupted_line(self) -> bool:
+        """Return whether a shell at its prompt has yet to discard the line at the last Ctrl-C."""
+        is_at_prompt = self._places.now()[0].where == "prompt" and not self._far_end.is_device()
+        return is_at_prompt and self._unfinished.empty and self._line.perhaps_interrupted
+
     def synchronise(self) -> None:
         """Forget what was typed before if a prompt has been verified or shown since, or the terminal was replaced."""
         is_device = self._far_end.is_device()
@@ -118,6 +123,8 @@ class LineSynchronisation:
             line.clear()
         elif line.is_open and not is_device:
             pass  # what looks like a prompt, or as its mark, may be forged: a command of the shell can read the nonce
+        elif line.perhaps_interrupted and not is_device and self._has_answered_interrupt():
+            line.clear()
         elif (line.perhaps_submitted or (line.has_continued and line.is_empty)) and self._at_new_prompt():
             if line.is_empty or is_device:
                 line.clear()
@@ -149,6 +156,25 @@ class LineSynchronisation:
         if self._far_end.has_marks() and self._terminal.foreground_shell() != "fish":
             return stream.shell_returned_raw >= interrupted
         return b"\n" in stream.read_raw(interrupted, stream.raw_size)
+
+    def _has_answered_interrupt(self) -> bool:
+        """Return whether a shell at its prompt has discarded the line at the last Ctrl-C.
+
+        It reports that with the mark of its next prompt. fish sends none: there, a shell that reads has ended the row.
+        """
+        stream, unfinished, terminal = self._stream, self._unfinished, self._terminal
+        if not (unfinished.empty and unfinished.interrupted) or stream.raw_size == unfinished.entered_raw:
+            return False
+        if not self._far_end.has_marks():  # only a local shell is known to read
+            return terminal.shell_in_foreground() is True and terminal.input_is_read() is True and self._at_new_prompt()
+        if not self._far_end.is_at_marked_prompt():
+            return False
+        if terminal.shell_in_foreground() is False and terminal.foreground_shell() is None:
+            return False
+        if self._far_end.dialect() != "fish":
+            return stream.shell_returned_raw >= unfinished.entered_raw
+        is_ended = b"\n" in stream.read_raw(unfinished.entered_raw, stream.raw_size)
+        return is_ended and not stream.command_begun and terminal.input_is_read() is not False
 
     def _is_read_by_program(self) -> bool:
         """Return whether the command that the shell has read runs, so that the next lines do not continue it."""

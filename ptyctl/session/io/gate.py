@@ -218,6 +218,10 @@ class Inspector(Protocol):
         """Return whether input must be judged before it is sent: it may submit a line, or a program may read single keys."""
         ...
 
+    def check_held(self, data: bytes, writer: Writer) -> None:
+        """Refuse input that continues a command without a refused line of the writer. Raises PtyctlError BUSY."""
+        ...
+
     def asks_secret(self) -> bool:
         """Return whether a far end with unknown echo state asks for a password. Input to it is secret."""
         ...
@@ -377,6 +381,7 @@ class Gate:
         self._check_begin(writer)
         out = _Outgoing(self._typed_bytes(text))
         if self._inspector is not None:
+            self._inspector.check_held(out.data, writer)
             try:
                 out.password = not self._inspector.review_now(out.data, writer)
             except Refusal as refusal:
@@ -501,6 +506,8 @@ class Gate:
             return None
         if data().strip(INTERRUPT_BYTES):
             await self.prompt_shown()
+            if not writer.judged:
+                inspector.check_held(data(), writer)
         if writer.judged or not inspector.is_judged(whole := data(), writer):
             return None
         cuts = self._cuts

@@ -73,6 +73,8 @@ class ViMode:
     def awaits_prompt(self) -> bool:
         return False
 
+    def check_held(self, data: bytes, writer: Writer) -> None: ...
+
     def asks_secret(self) -> bool:
         return False
 
@@ -106,6 +108,8 @@ class PasswordChannel(MemoryChannel):
 
 class Passwords:
     """Takes all input for passwords."""
+
+    def check_held(self, data: bytes, writer: Writer) -> None: ...
 
     def asks_secret(self) -> bool:
         return False

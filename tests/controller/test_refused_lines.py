@@ -1,0 +1,130 @@
+"""Lines that the policy refuses: what stays in the shell, and what may be typed after them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from fixtures.servers.programs import require_program
+from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
+from ptyctl.api.exec import ExecRequest
+from ptyctl.api.io import IoRequest
+from ptyctl.api.session import SessionRequest
+from ptyctl.controller.local import LocalController
+from ptyctl.controller.settings import Settings
+
+from .session_calls import PATIENCE_MS
+
+POLICY = """
+extends = ["guarded"]
+[[rules]]
+id = "refused"
+regex = "forbidden"
+decision = "deny"
+reason = "a test"
+"""
+SHELLS = {"bash": ["bash", "--norc"], "zsh": ["zsh", "-f"], "fish": ["fish", "--no-config"], "dash": ["dash"], "ksh": ["ksh"]}
+PASTE = "\x1b[200~echo a\necho b\x1b[201~\n"
+
+
+class Shell:
+    """A session with a shell, as one task types into it."""
+
+    def __init__(self, controller: LocalController, session_id: str) -> None:
+        self._controller, self._session_id = controller, session_id
+
+    async def type(self, text: str, task: str = "one") -> None:
+        fields = {"action": "write", "session_id": self._session_id, "task_id": task}
+        await self._controller.io(IoRequest.of({**fields, "data": text}))
+
+    async def key(self, name: str) -> None:
+        await self._controller.io(
+            IoRequest.of({"action": "write", "session_id": self._session_id, "task_id": "one", "key": name})
+        )
+
+    async def until(self, regex: str) -> None:
+        fields = {"action": "read", "session_id": self._session_id, "cursor": "0", "timeout_ms": PATIENCE_MS}
+        reply = await self._controller.io(IoRequest.of({**fields, "until_regex": regex}))
+        assert reply.matched, reply.chunk
+
+    async def refused(self, text: str) -> PtyctlError:
+        with pytest.raises(PtyctlError) as refused:
+            await self.type(text)
+        return refused.value
+
+    async def exec(self, command: str) -> str:
+        fields = {"session_id": self._session_id, "cmd": command, "timeout_ms": PATIENCE_MS, "task_id": "one"}
+        return (await self._controller.exec(ExecRequest.of(fields))).stdout
+
+
+Start = Callable[[str], Awaitable[Shell]]
+
+
+@pytest.fixture
+async def start(tmp_path: Path) -> AsyncIterator[Start]:
+    (tmp_path / "policy.toml").write_text(POLICY)
+    async with LocalController(Settings(state_dir=tmp_path / "state", policy=str(tmp_path / "policy.toml"))) as controller:
+
+        async def start(name: str) -> Shell:
+            require_program(SHELLS[name][0], SHELLS[name][0])
+            request = {"action": "open", "protocol": "local", "command": SHELLS[name], "cwd": str(tmp_path)}
+            reply = await controller.session(SessionRequest.of(request))
+            assert reply.session_id is not None
+            shell = Shell(controller, reply.session_id)
+            await shell.exec("true")
+            return shell
+
+        yield start
+
+
+@pytest.mark.parametrize("name", ["bash", "zsh", "dash", "ksh"])
+async def test_refusal_within_here_document_holds_the_next_lines_of_its_writer(start: Start, tmp_path: Path, name: str) -> None:
+    shell = await start(name)
+    await shell.type("cat <<X\n")
+    await shell.type("one\n")
+    refused = await shell.refused("forbidden\n")
+    assert (refused.code, refused.details["held"], refused.hint) == (ErrorCode.POLICY_DENIED, True, NextStep.LEAVE_UNFINISHED)
+    for text in ("touch RAN\n", "x", "X\n"):
+        held = await shell.refused(text)
+        assert (held.code, held.details["reason"], held.hint) == (ErrorCode.BUSY, "continuation", NextStep.LEAVE_UNFINISHED)
+    await shell.key("ctrl_c")
+    await shell.type("echo af''ter\n")
+    await shell.until(r"after\s")
+    assert not (tmp_path / "RAN").exists()
+
+
+async def test_refused_part_of_a_line_within_here_document_is_erased_without_ending_it(
+    start: Start,
+) -> None:
+    shell = await start("bash")
+    await shell.type("cat <<X\n")
+    await shell.type("forbi")
+    assert (await shell.refused("dden\n")).details["erased"] is True
+    assert (await shell.refused("one\n")).code is ErrorCode.BUSY
+    await shell.type("two\nX\n", task="other")  # ends the command, so that the input is not held any more
+    await shell.until(r"X\s+two\s")
+    await shell.type("echo af''ter\n")
+    await shell.until(r"after\s")
+
+
+async def test_refusal_at_the_prompt_holds_nothing(start: Start) -> None:
+    shell = await start("bash")
+    assert "held" not in (await shell.refused("forbidden\n")).details
+    await shell.type("echo af''ter\n")
+    await shell.until(r"after\s")
+
+
+@pytest.mark.parametrize("name", SHELLS)
+@pytest.mark.parametrize("text", [PASTE, "echo a\necho b\n"])
+async def test_several_lines_after_ctrl_c_at_the_prompt_are_typed(start: Start, name: str, text: str) -> None:
+    if text == PASTE and name in ("dash", "ksh"):
+        pytest.skip("it knows no bracketed paste")
+    shell = await start(name)
+    for _ in range(2):
+        await shell.type("abc")
+        await shell.until("abc")
+        await shell.key("ctrl_c")
+    await shell.type(text)
+    await shell.until(r"b\s+b\s|(?m)^b\s")
