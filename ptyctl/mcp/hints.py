@@ -30,7 +30,7 @@ _CORE_HINTS: Mapping[str, str] = {
     NextStep.LEAVE_UNFINISHED: (
         "leave the unfinished command with ptyctl_session_io action=write key=ctrl_c, then send all of it in one write"
     ),
-    NextStep.RETYPE_LINE: "type the whole command in one write, without Tab, history or cursor keys",
+    NextStep.RETYPE_LINE: ("type the whole command in one ptyctl_session_io action=write, without Tab, history or cursor keys"),
     NextStep.CLEAR_LINE: (
         "read the screen with ptyctl_session_io action=read mode=screen, and delete the line with action=write key=ctrl_u or "
         "ctrl_c, then repeat the call"
@@ -62,6 +62,7 @@ _PTY_HINTS: Mapping[str, str] = {
     NextStep.LEAVE_QUESTION: "answer the question with pty_send, or leave it with pty_ctrl_c, then repeat the call",
     NextStep.LEAVE_TEXT: "end the text with pty_send, or leave it with pty_ctrl_c, then repeat the call",
     NextStep.LEAVE_EDITOR: "read the screen with pty_read_screen, and leave the program with pty_send, then repeat the call",
+    NextStep.RETYPE_LINE: "type the whole command in one pty_send, without Tab, history or cursor keys",
     NextStep.LEAVE_UNFINISHED: "leave the unfinished command with pty_ctrl_c, then send all of it in one pty_send",
     NextStep.CLEAR_LINE: "delete the typed line with pty_send key=ctrl_u or ctrl_c, then repeat the call",
     NextStep.FIND_PROMPT: "read the screen with pty_read_screen; type what the program expects with pty_send",
