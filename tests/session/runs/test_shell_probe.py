@@ -144,7 +144,11 @@ async def test_hidden_setup_that_fails_shows_what_was_received(connect: Connect)
     class Failed(Exception):
         """An error of the set-up."""
 
-    with pytest.raises(Failed), hidden_setup(session.terminal, session.profile()):
-        shell.feed(b"other text\r\n")
-        raise Failed
+    def fail() -> None:
+        with hidden_setup(session.terminal, session.profile()):
+            shell.feed(b"other text\r\n")
+            raise Failed
+
+    with pytest.raises(Failed):
+        fail()
     assert "other text" in "\n".join((await session.screen.state()).snapshot.rows)
