@@ -92,6 +92,7 @@ class StrategySelector:
         self._notify = notify
         self._integrated = False
         self._first_prompt_awaited = False
+        self._history_kept_clean = False
         self._hooks_removed = False
         self._marks_lost = False
         self._has_line_editor = True
@@ -107,7 +108,7 @@ class StrategySelector:
         """Reset the state for a new incarnation. `nonce` and `shell_nonce` are those of its marks."""
         self._nonce, self.shell_nonce, self._integrated = nonce, shell_nonce, integrated
         self._marks_lost, self._has_line_editor, self._first_prompt_awaited = False, True, False
-        self._without_prompt = False
+        self._without_prompt = self._history_kept_clean = False
         self._hooks_removed = self._entered_in_fish = self._line_runs_in_shell = False
         self.shell = self._installed_in = self._shell_program = None
         self._defined_marker = None
@@ -402,7 +403,7 @@ class StrategySelector:
                     return ProbedShell(None, "a prompt is shown without a terminal, as by a device")
             await guard.clear_shell_line(lambda: self.has_marks)
             await self._wait_for_next_prompt(run)
-            if not self.has_marks and terminal.expects_prompt:
+            if not self.has_marks and terminal.expects_prompt and not self._history_kept_clean:
                 await self._keep_history_clean(writer)
             return ProbedShell(Marker(self._nonce, dialect or "posix"))
         if self._installed_in is not None and not self._marks_lost:  # in the foreground again; its counter continues
@@ -420,6 +421,7 @@ class StrategySelector:
 
     async def _keep_history_clean(self, writer: Writer) -> None:
         """Keep the lines of this run and later ones out of the history. The output is held until the command begins."""
+        self._history_kept_clean = True
         self._stream.hold()
         try:
             await keep_history_clean(self._terminal, writer)
