@@ -67,6 +67,8 @@ class NextStep(StrEnum):
     LEAVE_TEXT = "end the text that is being typed, or press Ctrl-C, then repeat the call"
     LEAVE_EDITOR = "look at the screen, and leave the full-screen program, then repeat the call"
     LEAVE_UNFINISHED = "press Ctrl-C to leave the unfinished command, then begin it again without the refused line"
+    AWAIT_ANSWER = "wait until a person answers the request"
+    FIND_APPROVER = "ask a person who may approve it: none is connected"
     RETYPE_LINE = "delete the line, and type it again without Tab, history or cursor keys"
     CLEAR_LINE = "look at the screen, and delete the typed line with Ctrl-U or Ctrl-C, then repeat the call"
     FIND_PROMPT = "look at the screen; wait for the prompt, or type what the program expects"

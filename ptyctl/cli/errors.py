@@ -68,6 +68,9 @@ _NEXT_STEPS: dict[str, str] = {
     NextStep.LEAVE_TEXT: "end the text with: ptyctl send {session} TEXT; or leave it with: ptyctl send {session} --key ctrl_c",
     NextStep.LEAVE_EDITOR: "leave the program with: ptyctl attach {session} --write",
     NextStep.LEAVE_UNFINISHED: "leave the unfinished command with: ptyctl send {session} --key ctrl_c; then begin it again",
+    NextStep.AWAIT_ANSWER: "see the request with: ptyctl approvals; then repeat the command with --approval and its id",
+    NextStep.FIND_APPROVER: "nobody who may answer is connected: ask a person to run: ptyctl approvals; "
+    "then repeat the command with --approval and its id",
     NextStep.CLEAR_LINE: "finish or delete the line with: ptyctl attach {session} --write",
     NextStep.FIND_PROMPT: "look at it with: ptyctl screen {session}; type with: ptyctl send {session} TEXT",
     NextStep.SEND_ENTER: "send Enter alone with: ptyctl send {session} --key enter",

@@ -30,6 +30,10 @@ _CORE_HINTS: Mapping[str, str] = {
     NextStep.LEAVE_UNFINISHED: (
         "leave the unfinished command with ptyctl_session_io action=write key=ctrl_c, then send all of it in one write"
     ),
+    NextStep.AWAIT_ANSWER: "repeat the call with the approval_id to wait for the answer",
+    NextStep.FIND_APPROVER: (
+        "nobody who may answer is connected: report it to your user, then repeat the call with the approval_id"
+    ),
     NextStep.RETYPE_LINE: ("type the whole command in one ptyctl_session_io action=write, without Tab, history or cursor keys"),
     NextStep.CLEAR_LINE: (
         "read the screen with ptyctl_session_io action=read mode=screen, and delete the line with action=write key=ctrl_u or "

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from ptyctl.api.approvals import ApprovalStatus, Via
-from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
+from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, invalid, shortened
 from ptyctl.api.policy import PendingApproval
 from ptyctl.clock import epoch_ms
 from ptyctl.core.lease import Owner
@@ -33,8 +33,18 @@ MAX_ENDED = 500
 MAX_TEXT = 64 * 1024
 #: Size of the stored part of a screen.
 _MAX_SCREEN_ROWS, _MAX_SCREEN_COLS = 200, 500
+#: Longest refused line that an error quotes, in characters.
+_MAX_SHOWN_LINE = 200
 #: How long after the end of a watch its approver counts as connected (seconds): the next watch usually follows at once.
 _WATCH_GRACE_S = 5.0
+
+
+def note_held_input(error: PtyctlError, text: str | None) -> None:
+    """Note in a refusal within an unfinished command that further input is held; `text` is None if it is secret."""
+    error.details["held"] = True
+    if text is not None:
+        error.details["line"] = shortened(text.rstrip("\r\n").rpartition("\n")[2], _MAX_SHOWN_LINE)
+    error.message += "; the command that it continues is unfinished, so your further input is held until you press Ctrl-C"
 
 
 async def _any_text(edited: str) -> None:
@@ -67,6 +77,7 @@ class HeldText:
         screen: the rows of the screen at the time of the request.
         block_id: of the run that waits for the answer.
         keys: whether the text is typed without Enter, for a program that reads keys.
+        unfinished: whether the text continues an unfinished command, so that further input of the owner is held.
         policy: the identity of the policy that asked.
         bond: the connection and the lock of the requester.
         find_spans: returns the parts of the text that the rules are about, each as begin and end (characters).
@@ -87,6 +98,7 @@ class HeldText:
     screen: tuple[str, ...] = ()
     block_id: str | None = None
     keys: bool = False
+    unfinished: bool = False
     policy: object = field(default=None, compare=False)
     bond: Bond = field(default_factory=Bond, compare=False)
     find_spans: Callable[[], list[tuple[int, int]]] = field(default=list, compare=False)
@@ -293,13 +305,15 @@ class Approval:
         details = {**self.info(), "answerable": self.answerable}
         if held.block_id is not None:
             details["block_id"] = held.block_id
-        hint = (
-            "repeat the call with the approval_id to wait for the answer"
-            if self.answerable
-            else "nobody who may answer is connected: report it to your user, then repeat the call with the approval_id"
+        error = PtyctlError(
+            ErrorCode.APPROVAL_PENDING,
+            f"a person must approve this first: {held.reason}; nothing was typed",
+            details,
+            hint=NextStep.AWAIT_ANSWER if self.answerable else NextStep.FIND_APPROVER,
         )
-        message = f"a person must approve this first: {held.reason}; nothing was typed"
-        return PtyctlError(ErrorCode.APPROVAL_PENDING, message, details, hint=hint)
+        if held.unfinished:
+            note_held_input(error, held.text)
+        return error
 
     def pending(self) -> PendingApproval | None:
         """Return the reply field `approval` of a pending request; None otherwise."""

@@ -14,7 +14,7 @@ from ptyctl.session.device.exchange import rendered
 from ptyctl.session.io.gate import Refusal, Writer
 from ptyctl.session.io.terminal_state import FarEnd, TerminalState
 
-from .approvals import Approval, Approvals, Bond, HeldText
+from .approvals import Approval, Approvals, Bond, HeldText, note_held_input
 from .foreground_reader import ForegroundReader
 from .input_places import InputPlaces
 from .judgement import Judgement, Place, PolicyDecisionPoint, Subject
@@ -124,6 +124,7 @@ class Enforcement:
             screen=self._last_rows(),
             block_id=block_id,
             keys=keys,
+            unfinished=block_id is None and self._is_in_unfinished_command(places),
             policy=None if self._policy is None else self._policy.identity,
             bond=self._bond(),
             find_spans=lambda: judgement.spans(text, rules, places),
@@ -152,23 +153,20 @@ class Enforcement:
                 raise self.report_refusal(self._unreadable(verdict), text, writer, is_secret=self._is_secret(writer))
             approval = self.apply(verdict, text, places, writer, keys=keys)
         except PtyctlError as error:
-            raise self._refusal(error, places, writer) from None
+            raise self._refusal(error, text, places, writer) from None
         if approval is not None:
-            raise self._refusal(approval.pending_error(), places, writer)
+            raise self._refusal(approval.pending_error(), text, places, writer)
 
-    def _refusal(self, error: PtyctlError, places: Sequence[Place], writer: Writer) -> Refusal:
+    def _refusal(self, error: PtyctlError, text: str, places: Sequence[Place], writer: Writer) -> Refusal:
         """Return the refusal of a line. Within an unfinished command, further input of its writer is held.
 
         Its next lines were typed as a part of that command: without it, the shell would run them.
         """
         if self._is_in_unfinished_command(places):
             self._held.add(writer.owner)
-            error.details["held"] = True
-            if error.code is not ErrorCode.APPROVAL_PENDING:
+            if error.code is not ErrorCode.APPROVAL_PENDING:  # which notes it itself
+                note_held_input(error, None if self._is_secret(writer) else text)
                 error.hint = NextStep.LEAVE_UNFINISHED
-            error.message += (
-                "; the command that it continues is unfinished, so your further input is held until you press Ctrl-C"
-            )
         return Refusal(error, self._erasing_keys(places))
 
     def _is_in_unfinished_command(self, places: Sequence[Place]) -> bool:

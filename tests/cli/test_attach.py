@@ -250,3 +250,27 @@ def test_no_terminal_is_refused_with_alternative(shell: str) -> None:
     result = ptyctl("attach", shell)
     assert result.code == 2
     assert "ptyctl tail -f" in result.err
+
+
+def test_refused_line_of_here_document_holds_keys_until_ctrl_c(
+    runtime_dir: RuntimeDir, attach: Attach, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule = '[[rules]]\nid = "refused"\nregex = "forbidden"\ndecision = "deny"\nreason = "a test"\n'
+    (tmp_path / "policy.toml").write_text(f'extends = ["guarded"]\n{rule}')
+    monkeypatch.setenv("PTYCTL_POLICY", str(tmp_path / "policy.toml"))
+    session = open_local("--cols", "100", "--rows", "29")
+    ptyctl("exec", session, "--", f"cd {tmp_path}; PS1='> '")
+    person = attach("--write", session)
+    person.sees(WRITING)
+    person.type("cat <<X\r")
+    person.sees("> cat <<X")
+    person.type("forbidden\r")
+    rows = person.sees("keys are held: Ctrl-C leaves the unfinished command; forbidden was refused: a test")
+    assert not any("task_id" in row or "approval_id" in row for row in rows)
+    person.type("touch RAN\r")
+    person.sees("keys are held")
+    person.press("C-c")
+    person.sees(WRITING)
+    person.type("echo a''one\recho b''two\r")
+    person.sees("btwo")
+    assert not (tmp_path / "RAN").exists()

@@ -34,7 +34,8 @@ class BusyController(StubController):
 def test_next_step_names_only_existing_tools(step: NextStep, pty: bool) -> None:
     names = re.findall(r"\b(?:ptyctl|pty|blocks)_\w+", format_hint(step, pty=pty))
     assert set(names) <= set(TOOLS)
-    assert names or step is NextStep.LIST_DEVICES  # the inventory has no tool
+    without_tool = NextStep.LIST_DEVICES, NextStep.AWAIT_ANSWER, NextStep.FIND_APPROVER  # the call itself is repeated
+    assert names or step in without_tool
 
 
 def test_closed_conversation_is_opened_again_by_a_pty_tool() -> None:

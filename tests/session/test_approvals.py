@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.api.pty import encode_error
 from ptyctl.core.lease import Owner
 from ptyctl.core.limits import LIMITS
@@ -83,7 +83,7 @@ async def test_pending_error_has_what_a_client_needs(approvals: Approvals) -> No
         "approval_id": request.approval_id, "reason": "it restarts the device", "rules": ["reload"],
         "expires_at": request.expires_at,
     }  # fmt: skip
-    assert "report it to your user" in (error.hint or "")
+    assert error.hint is NextStep.FIND_APPROVER
 
 
 async def test_declined_request_reports_comment_of_person(approvals: Approvals) -> None:

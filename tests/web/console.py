@@ -71,9 +71,14 @@ async def console(
     exposure: Exposure = NOT_EXPOSED,
     serve_stream: ServeStream | None = None,
     limits: Mapping[str, int] | None = None,
+    policy: str | None = None,
 ) -> AsyncIterator[Console]:
-    """Serve a console on a free port of 127.0.0.1, with these limits instead of the default ones."""
-    async with LocalController(Settings(state_dir=folder / "state", **dict(limits or {}))) as controller:
+    """Serve a console on a free port of 127.0.0.1, with these limits and the text of a policy instead of the default ones."""
+    settings: dict[str, Any] = {"state_dir": folder / "state", **dict(limits or {})}
+    if policy is not None:
+        (folder / "policy.toml").write_text(policy)
+        settings["policy"] = str(folder / "policy.toml")
+    async with LocalController(Settings(**settings)) as controller:
         listener, token_file = open_listener(Address("127.0.0.1", 0)), TokenFile(folder)
         connections = ConnectionLimits(controller.settings.limits.use["max_http_connections"])
         rows: list[dict[str, Any]] = []

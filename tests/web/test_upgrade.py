@@ -8,6 +8,7 @@ import json
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.websockets import WebSocket
@@ -55,6 +56,14 @@ async def refusal(server: Console, *, origin: str | None = "", host: str = "", *
     return refused.value.response.status_code
 
 
+async def next_message(connection: ClientConnection) -> dict[str, Any]:
+    """Return the next message of the stream that is not a tick."""
+    async with asyncio.timeout(PATIENCE_S):
+        while (message := json.loads(await connection.recv()))["op"] == "tick":
+            pass
+    return dict(message)
+
+
 @asynccontextmanager
 async def logged_in(server: Console, token: str | None = None) -> AsyncIterator[str]:
     """Yield the Cookie header of a login."""
@@ -73,7 +82,7 @@ async def greet(websocket: WebSocket, _controller: Controller) -> None:
 async def test_stream_is_served_to_a_login(tmp_path: Path) -> None:
     async with console(tmp_path) as server, logged_in(server) as cookie, socket(server, Cookie=cookie) as connection:
         await connection.send(json.dumps({"op": "subscribe", "id": 1, "topic": "sessions"}))
-        message = json.loads(await asyncio.wait_for(connection.recv(), PATIENCE_S))
+        message = await next_message(connection)
         assert (message["op"], message["sessions"], message["full"]) == ("sessions", [], True)
 
 
@@ -225,7 +234,7 @@ async def test_watches_of_a_token_are_limited_on_all_its_sockets(tmp_path: Path)
         for _ in range(2):
             connection = await opened.enter_async_context(socket(server, **bearer))
             await connection.send(json.dumps({"op": "subscribe", "id": 1, "topic": f"terminal:{session_id}"}))
-            answers.append(json.loads(await asyncio.wait_for(connection.recv(), PATIENCE_S)))
+            answers.append(await next_message(connection))
         assert [answer["op"] for answer in answers] == ["snapshot", "error"]
         assert answers[1]["error"]["details"]["limit"] == "max_client_watches"
 

@@ -11,13 +11,13 @@ from typing import Any
 
 from ptyctl.api.config import ConfigRequest
 from ptyctl.api.controller import Controller
-from ptyctl.api.errors import PtyctlError
+from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.operator import WatchItem, WatchRequest
 from ptyctl.cancellation import cancel_and_wait
 from ptyctl.cli.names import name_holder
 from ptyctl.core.screen import ScreenModel
 
-from .keyboard import EscapeCommand, EscapeCommandReader, Keyboard
+from .keyboard import EscapeCommand, EscapeCommandReader, Keyboard, holds_input
 from .lease import AttachLease
 from .local_terminal import HELP, AttachStatus, LocalTerminal, format_status, render_row
 
@@ -102,7 +102,10 @@ class Attachment:
         self._dirty.set()
 
     def _show_error(self, error: PtyctlError) -> None:
-        self.show_message(error.message, _MESSAGE_S)
+        if holds_input(error):
+            self.show_message(describe_held(error))
+        else:
+            self.show_message(error.message, _MESSAGE_S)
 
     async def _watch(self) -> str:
         """Feed the screen model until the session ends, and return the reason. A new size or channel starts a new watch."""
@@ -245,3 +248,12 @@ class Attachment:
         if self._status and row is None:
             frame = dataclasses.replace(frame, title=text)
         return self._terminal.render(frame, row, takes_input=self._lease.held)
+
+
+def describe_held(error: PtyctlError) -> str:
+    """Return a refusal that holds input for one row: what to do first, because a narrow row is cut."""
+    step = "keys are held: Ctrl-C leaves the unfinished command"
+    if error.details.get("held") is not True:
+        return f"{step}; a line of yours was refused"
+    what = "waits for an approval" if error.code is ErrorCode.APPROVAL_PENDING else "was refused"
+    return f"{step}; {error.details.get('line') or 'the line'!s} {what}: {error.details.get('reason')}"

@@ -17,13 +17,18 @@ _INTERRUPT = re.compile(rb"(\x03)")
 
 
 class Keyboard:
-    """A queue of input to the session `target`; calls `on_error` for each write that is refused."""
+    """A queue of input to the session `target`; calls `on_error` for each write that is refused.
+
+    After a refusal within an unfinished command, input up to the next Ctrl-C is dropped, and `on_error` called again: it was
+    typed as a part of that command, and could run as another one.
+    """
 
     def __init__(self, controller: Controller, target: dict[str, str], on_error: Callable[[PtyctlError], None]) -> None:
         self._controller = controller
         self._target = target
         self._on_error = on_error
         self._queue: asyncio.Queue[bytes | str] = asyncio.Queue()
+        self._refusal: PtyctlError | None = None
 
     def type(self, data: bytes) -> None:
         """Queue bytes that were typed or pasted."""
@@ -38,10 +43,24 @@ class Keyboard:
         while True:
             item = await self._queue.get()
             for fields in [{"key": item}] if isinstance(item, str) else split_writes(item):
-                try:
-                    await self._controller.io(IoRequest.of({**self._target, "action": "write", **fields}))
-                except PtyctlError as error:
-                    self._on_error(error)
+                await self._write(fields)
+
+    async def _write(self, fields: dict[str, Any]) -> None:
+        if fields.get("key") == "ctrl_c":
+            self._refusal = None
+        if self._refusal is not None:
+            return self._on_error(self._refusal)
+        try:
+            await self._controller.io(IoRequest.of({**self._target, "action": "write", **fields}))
+        except PtyctlError as error:
+            if holds_input(error):
+                self._refusal = error
+            self._on_error(error)
+
+
+def holds_input(error: PtyctlError) -> bool:
+    """Return whether a refusal holds further input: it is within an unfinished command."""
+    return error.details.get("held") is True or error.details.get("reason") == "continuation"
 
 
 def split_writes(data: bytes) -> Iterator[dict[str, Any]]:

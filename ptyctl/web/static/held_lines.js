@@ -23,19 +23,21 @@ const known = new Map();
  * The held lines of `session`, as a view shows them.
  * @param {string} session
  * @param {() => void} changed
+ * @param {() => void} [typed] called when one was approved and typed
  */
-export function createHeldLines(session, changed) {
+export function createHeldLines(session, changed, typed = () => {}) {
   const owner = principal()?.name;
   const key = `${STORED}.${owner}.${session}`;
   const lines = known.get(key) ?? linesOf(key, () => principal()?.name === owner);
   known.set(key, lines);
-  lines.views.add(changed);
+  const view = { changed, typed };
+  lines.views.add(view);
   void lines.wait();
   return {
     add: lines.add,
     template: lines.template,
     /** Leaves the lines to the next view of the session. */
-    close: () => void lines.views.delete(changed),
+    close: () => void lines.views.delete(view),
   };
 }
 
@@ -44,7 +46,7 @@ export function createHeldLines(session, changed) {
  * @param {() => boolean} isTheirs whether the person who typed them is logged in
  */
 function linesOf(key, isTheirs) {
-  /** @type {Set<() => void>} */
+  /** @type {Set<{changed: () => void, typed: () => void}>} */
   const views = new Set();
   let lines = stored(key);
   let waiting = false;
@@ -52,7 +54,7 @@ function linesOf(key, isTheirs) {
   const changed = () => {
     const open = unanswered();
     store.tab.set(key, open.length ? JSON.stringify(open) : null);
-    for (const update of views) update();
+    for (const view of views) view.changed();
   };
 
   /** @param {HeldLine} line */
@@ -69,6 +71,7 @@ function linesOf(key, isTheirs) {
       const reply = await call("ptyctl_session_io", { ...line.write, approval_id: line.id, timeout_ms: timeout });
       toast(`Approved${reply.edited ? " with changes" : ""}, and typed: ${isolated(line.text)}`, "good");
       remove(line);
+      for (const view of views) view.typed();
     } catch (error) {
       const failure = /** @type {ApiError} */ (error);
       if (!isTheirs() || failure.error_code === "APPROVAL_PENDING") return;

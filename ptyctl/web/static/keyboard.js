@@ -5,10 +5,11 @@ import { ApiError, call, taskId } from "./api.js";
 import { age, mark } from "./clock.js";
 import { html, nothing } from "./lit.js";
 import { stream } from "./stream.js";
-import { visible } from "./text.js";
+import { name, visible } from "./text.js";
 
 /** @typedef {import("./clock.js").Mark} Mark */
 /** @typedef {{at: Mark} & ({text: string, pasted?: boolean} | {binary: string} | {key: string})} Input */
+/** @typedef {{text: string, reason: string, pending: boolean, dropped: number}} Refusal `dropped`: the number of keys that were not sent since */
 /** @typedef {{ts: number, at: Mark}} ServerClock the time of the session's server at a moment (epoch ms) */
 
 const INTERRUPT = "\x03";
@@ -50,6 +51,8 @@ export function createKeyboard(session, { onError, changed, answered, clock, adm
   /** Whether input before the unsent one may have been typed or not. */
   let isUncertain = false;
   let isShown = false;
+  /** The refusal of a line within an unfinished command: its next lines would be typed into another command without it. @type {Refusal | null} */
+  let refused = null;
   let sending = false;
   /** Number of writes without a reply. */
   let writing = 0;
@@ -88,11 +91,20 @@ export function createKeyboard(session, { onError, changed, answered, clock, adm
         hold(take(following), true);
         changed();
       } else {
-        take(following);
+        const dropped = length(take(following));
+        if (error instanceof ApiError && isHeld(error)) {
+          refused = { ...refusalOf(error), dropped: dropped + (error.details.held ? 0 : length([input])) };
+          changed();
+          if (error.error_code !== "APPROVAL_PENDING") return void settle();
+        }
         const { not_after: _, ...repeatable } = /** @type {Record<string, any>} */ (request);
         if (error instanceof ApiError && error.details.reason !== "interrupted") onError(error, repeatable);
       }
     }
+    settle();
+  };
+
+  const settle = () => {
     writing--;
     if (!writing && !queue.length) for (const resolve of waiters.splice(0)) resolve();
   };
@@ -113,10 +125,31 @@ export function createKeyboard(session, { onError, changed, answered, clock, adm
 
   /** @param {Input} input */
   const add = (input) => {
+    if (refused && "key" in input && input.key === "ctrl_c") release();
+    if (refused) return drop(refused, input);
     if (unsent.length || isUncertain || !stream.isLive()) return hold([input]);
     const last = queue.at(-1);
     if (last && "text" in last && "text" in input && last.text.length < PIECE && isPaste(last) === isPaste(input)) last.text += input.text;
     else queue.push(input);
+  };
+
+  /** @param {Refusal} refusal @param {Input} input */
+  const drop = (refusal, input) => {
+    if (!("binary" in input)) refusal.dropped += length([input]);
+    changed();
+  };
+
+  /** Takes input again after a refusal. */
+  const release = () => {
+    refused = null;
+    changed();
+  };
+
+  const leave = () => {
+    if (!stream.isLive() || !admit()) return;
+    add({ key: "ctrl_c", at: mark() });
+    void send();
+    answered();
   };
 
   /** Ctrl-C overtakes pasted text, and cancels the rest of it. */
@@ -150,14 +183,28 @@ export function createKeyboard(session, { onError, changed, answered, clock, adm
   const question = () =>
     html`${isUncertain ? html`<strong>No answer came to the last keys: look at the terminal whether they were typed.</strong>` : nothing}
       ${unsent.length
-        ? html`<strong>${count(unsent)} not sent</strong>: the daemon did not answer within ${LATE_MS / 1000} s, or the lock ended.
+        ? html`<strong>${count(length(unsent))} not sent</strong>: the daemon did not answer within ${LATE_MS / 1000} s, or the lock ended.
             ${isShown ? html`<code>${visible(unsent.map(label).join(""))}</code>` : nothing}
             <button type="button" class="small" @click=${show}>${isShown ? "Hide" : "Show"}</button>
             <button type="button" class="small" ?disabled=${!stream.isLive()} @click=${sendUnsent}>Send</button>
             <button type="button" class="small" @click=${discard}>Discard</button>`
         : html`<button type="button" class="small" @click=${discard}>Continue</button>`}`;
 
+  /** @param {Refusal} refusal */
+  const refusalNotice = ({ text, reason, pending, dropped }) =>
+    html`<div class="notice bad refused" role="alert">
+      ${text
+        ? html`<strong>${pending ? "Not run yet" : "Refused"}:</strong> <code>${visible(text)}</code> ${reason ? html`(${name(reason)}).` : nothing}`
+        : html`<strong>A line of yours was refused.</strong>`}
+      It belongs to a command that is not finished, so nothing more that you type is sent.
+      ${dropped ? `${count(dropped)} not sent.` : nothing}
+      ${pending ? "Wait until the line is approved, or press Ctrl-C" : "Press Ctrl-C"} to leave the command; then begin it again without that line.
+      <button type="button" class="small" ?disabled=${!stream.isLive()} @click=${leave}>Leave the command (Ctrl-C)</button>
+    </div>`;
+
   return {
+    /** Takes input again: the refused line was approved and typed. */
+    release,
     /** Types text. @param {string} data */
     type(data) {
       for (const part of data.split(/(\x03)/)) {
@@ -179,14 +226,19 @@ export function createKeyboard(session, { onError, changed, answered, clock, adm
     /** Resolves once the input is written, refused or dropped. @returns {Promise<void>} */
     sent: () => new Promise((resolve) => (writing ? waiters.push(resolve) : resolve())),
     /** Sends no more: the lock has ended. The person is asked about the input that is not sent yet. */
-    stop: () => hold(queue.splice(0)),
+    stop() {
+      hold(queue.splice(0));
+      release();
+    },
     /** Drops the input that is not sent. */
     close() {
       clearInterval(timer);
       queue = unsent = [];
     },
-    /** The question about input that was not sent. */
-    template: () => (unsent.length || isUncertain ? html`<div class="notice unsent" role="alert">${question()}</div>` : nothing),
+    /** A refusal that holds input, and the question about input that was not sent. */
+    template: () =>
+      html`${refused ? refusalNotice(refused) : nothing}
+        ${unsent.length || isUncertain ? html`<div class="notice unsent" role="alert">${question()}</div>` : nothing}`,
   };
 }
 
@@ -199,8 +251,18 @@ const label = (input) => ("text" in input ? input.text : "key" in input ? `<${in
 /** @param {Input[]} inputs */
 const length = (inputs) => inputs.reduce((sum, input) => sum + ("text" in input ? input.text.length : 1), 0);
 
-/** @param {Input[]} inputs */
-const count = (inputs) => (length(inputs) === 1 ? "1 key was" : `${length(inputs)} keys were`);
+/** @param {number} keys */
+const count = (keys) => (keys === 1 ? "1 key was" : `${keys} keys were`);
+
+/** Whether a refusal holds further input: it is within an unfinished command. @param {ApiError} error */
+const isHeld = ({ details }) => details.held === true || details.reason === "continuation";
+
+/** @param {ApiError} error */
+const refusalOf = ({ error_code: code, details }) => ({
+  text: details.held ? String(details.line ?? "") : "",
+  reason: details.held ? String(details.reason ?? "") : "",
+  pending: code === "APPROVAL_PENDING",
+});
 
 /**
  * Cuts text between characters; a bracketed paste stays whole, so that the program gets its end.

@@ -90,9 +90,12 @@ async def navigate(page: Page, path: str) -> None:
 
 
 @asynccontextmanager
-async def running_desk(folder: Path, browser: Browser) -> AsyncIterator[Desk]:
-    """Serve a console. At the end the tabs are closed first; a problem that a page reported fails the test."""
-    async with console(folder) as served, AsyncExitStack() as tabs:
+async def running_desk(folder: Path, browser: Browser, policy: str | None = None) -> AsyncIterator[Desk]:
+    """Serve a console, with the text of a policy instead of the default one.
+
+    At the end the tabs are closed first; a problem that a page reported fails the test.
+    """
+    async with console(folder, policy=policy) as served, AsyncExitStack() as tabs:
 
         async def new_tab(**options: Any) -> Tab:
             return await tabs.enter_async_context(open_tab(browser, **options))

@@ -63,7 +63,7 @@ export function mount(root, params) {
   let retryTimer;
 
   const keyboard = createKeyboard(session, { onError: handleRefusal, changed: update, answered: focusTerminal, clock: () => clock, admit: () => lock.admit() });
-  const held = createHeldLines(session, update);
+  const held = createHeldLines(session, update, keyboard.release);
   const lock = lockOf(session);
   lock.attach({ changed: handleLock, requested: focusTerminal, acquired: handleAcquired, inputSent: keyboard.sent });
   const cards = createCards(session, { changed: update, runAgain, isFullScreen: () => terminal.xterm.buffer.active.type === "alternate" });
