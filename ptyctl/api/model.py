@@ -41,13 +41,15 @@ def _check_variable_name(text: str) -> str:
     return _check_no_nul(text)
 
 
+#: Marks a type whose empty text is a value. In every other optional field of a tool's call it means that the field is absent.
+MAY_BE_EMPTY = object()
 _BRACKETED_IPV6 = re.compile(r"^\[([^\[\]]*:[^\[\]]*)\]\Z")
 #: Any text that UTF-8 can encode, such as input for a terminal.
-Text = Annotated[str, AfterValidator(_check_encodable)]
+Text = Annotated[str, AfterValidator(_check_encodable), MAY_BE_EMPTY]
 #: Text without NUL: arguments, paths and host names (execve(2), open(2)).
 SystemText = Annotated[str, AfterValidator(_check_no_nul)]
 #: A command: quoting it for a shell, and judging it, take time of the event loop. Linux has the same limit for one argument.
-Command = Annotated[SystemText, Field(max_length=128 * 1024)]
+Command = Annotated[SystemText, Field(max_length=128 * 1024), MAY_BE_EMPTY]
 #: A host name or address. An IPv6 address may be in brackets, as in a URL (RFC 3986, section 3.2.2).
 HostName = Annotated[SystemText, AfterValidator(lambda host: _BRACKETED_IPV6.sub(r"\1", host))]
 #: The name of an environment variable.

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
+from pydantic_core import from_json
 
 from ptyctl.core.states import SessionState, TerminalMode
 
 from .model import (
+    MAY_BE_EMPTY,
     HostName,
     Id,
     Reply,
@@ -35,6 +38,27 @@ MAX_CELLS = 200_000
 MAX_DEVICE_PATTERNS = 50
 Argv = Annotated[tuple[SystemText, ...], Field(min_length=1, fail_fast=True)]
 
+#: The start of an array of texts, in JSON or as Python prints it.
+_ARRAY_BEGIN = re.compile(r"""\s*\[\s*["']""")
+
+
+def _check_command_line(text: str) -> str:
+    """Refuse JSON text: it would run a program of that name."""
+    is_json = False
+    if text.lstrip().startswith(("[", "{")):
+        try:
+            value = from_json(text)
+            is_json = isinstance(value, dict) or value == [] or any(isinstance(word, str) for word in value)
+        except ValueError:
+            is_json = _ARRAY_BEGIN.match(text) is not None
+    if is_json:
+        raise ValueError("is JSON as text, and no command; give the program and its arguments as an array of texts")
+    return text
+
+
+#: A program, or a command for the shell of a far end.
+CommandLine = Annotated[SystemText, AfterValidator(_check_command_line)]
+
 DEFAULT_LOCK_TTL_MS = 60_000
 
 
@@ -47,7 +71,7 @@ class Auth(RequestPart):
     """
 
     method: AuthMethod = "auto"
-    password: SecretStr | None = None
+    password: Annotated[SecretStr, MAY_BE_EMPTY] | None = None
     private_key_pem: SecretStr | None = None
     private_key_path: SystemText | None = None
     passphrase: SecretStr | None = None
@@ -186,7 +210,7 @@ class SessionRequest(Request):
     timeouts: Annotated[Timeouts | None, Unlisted] = None
     ssh_options: SshOptions | None = None
     telnet_options: Annotated[TelnetOptions | None, Unlisted] = None
-    command: SystemText | Argv | None = Field(default=None, description="instead of the login shell")
+    command: CommandLine | Argv | None = Field(default=None, description="instead of the login shell")
     cwd: SystemText | None = None
     env: Annotated[dict[VariableName, SystemText] | None, BeforeValidator(check_members), Unlisted] = None
     expect: Annotated[Expect | None, Unlisted] = None

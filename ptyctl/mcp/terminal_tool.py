@@ -6,14 +6,30 @@ from typing import Annotated, Any, Protocol, Self, cast, runtime_checkable
 from weakref import WeakKeyDictionary
 
 from pydantic import ConfigDict, Field
+from pydantic.fields import FieldInfo
+from pydantic_core import from_json
 
 from ptyctl.api.controller import Controller, Progress
 from ptyctl.api.model import Reply, Request, Unlisted
 from ptyctl.core.principal import Operation, Principal
 from ptyctl.session.clients import current_principal
-from ptyctl.terminal.request import Compat, Correlation, Execution, Invocation, Runtime, TerminalTarget
+from ptyctl.terminal.aliases import ALIASES, LEGACY_PLACES, AliasPhase
+from ptyctl.terminal.errors import TerminalError
+from ptyctl.terminal.request import (
+    CanonicalRequest,
+    Compat,
+    Correlation,
+    Execution,
+    Invocation,
+    Runtime,
+    TerminalTarget,
+    identify,
+    parse,
+)
 from ptyctl.terminal.service import ServiceState, TerminalService
 from transports.caller import environment
+
+from .arguments import object_types, shape, without_empty
 
 _states: WeakKeyDictionary[Controller, ServiceState] = WeakKeyDictionary()
 
@@ -32,8 +48,49 @@ class TerminalCall(Request):
 
     @classmethod
     def of(cls, arguments: Any) -> Self:
-        """Keep any arguments."""
-        return cast(Self, cls.model_construct(action="", arguments=arguments))
+        """Keep any arguments; as models send them they are brought into the form of the contract."""
+        given = _in_contract_form(arguments) if isinstance(arguments, dict) else arguments
+        return cast(Self, cls.model_construct(action="", arguments=given))
+
+
+def _in_contract_form(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return a request in the types of the contract's fields, without empty values for which the contract would refuse it."""
+    fields = CanonicalRequest.model_fields
+    if arguments.get("action") in ALIASES:
+        fields = fields | {name: _field_at(part, field) for name, (part, field) in LEGACY_PLACES.items()}
+    shaped = _with_program(shape(fields, arguments))
+    if isinstance(execution := shaped.get("execution"), dict):
+        shaped["execution"] = _with_program(execution)
+
+    def accepted(request: dict[str, Any]) -> dict[str, Any]:
+        parse(request, identify(request, 0), AliasPhase.COMPAT)
+        return request
+
+    try:
+        return without_empty(fields, shaped, accepted, TerminalError)
+    except TerminalError:  # the service reports it in its response
+        return shaped
+
+
+def _field_at(part: str, name: str) -> FieldInfo:
+    """Return the field of the contract that a field of a legacy request stands for."""
+    (model,) = (kind for kind in object_types(CanonicalRequest.model_fields[part]))
+    return model.model_fields[name]
+
+
+def _with_program(execution: dict[str, Any]) -> dict[str, Any]:
+    """Return an execution whose `command` is an array, or the JSON text of one, as the program and its `args`."""
+    command = execution.get("command")
+    if isinstance(command, str) and command.lstrip().startswith("["):
+        try:
+            command = from_json(command)
+        except ValueError:
+            return execution
+    if not isinstance(command, list) or not command or execution.get("args"):
+        return execution
+    if not all(isinstance(word, str) for word in command):
+        return execution
+    return {**execution, "command": command[0], "args": command[1:]}
 
 
 class TerminalResponse(Reply):

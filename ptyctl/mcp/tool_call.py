@@ -13,6 +13,7 @@ from ptyctl.api import Controller, Progress, PtyctlError
 from ptyctl.api.model import Reply, Request
 from ptyctl.internal_error import internal_error
 
+from .arguments import read_request
 from .elicitation import Elicitor, InputRequiredError
 from .hints import format_hint
 from .toolsets import Tool
@@ -44,7 +45,7 @@ async def call_tool(
         InputRequiredError: the client is to ask its user for an approval, and to repeat the call.
     """
     try:
-        request = tool.request.of(arguments)
+        request = read_request(tool.request, arguments)
 
         async def perform(request: Request) -> Reply:
             return await tool.call(controller, request, progress)

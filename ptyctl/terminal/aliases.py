@@ -35,7 +35,7 @@ ALIASES: Mapping[str, Alias] = {
 }
 
 #: Where the fields of legacy requests, which are all at the top level, are in a canonical request.
-_PLACES: Mapping[str, tuple[str, str]] = {
+LEGACY_PLACES: Mapping[str, tuple[str, str]] = {
     "command": ("execution", "command"),
     "args": ("execution", "args"),
     "env": ("execution", "env"),
@@ -50,11 +50,11 @@ _PLACES: Mapping[str, tuple[str, str]] = {
 
 def canonical_request(request: Mapping[str, Any], alias: Alias) -> dict[str, Any]:
     """Return the canonical form of a legacy request. Canonical fields that the request has are not replaced."""
-    result = {name: _copy(value) for name, value in request.items() if name not in _PLACES}
+    result = {name: _copy(value) for name, value in request.items() if name not in LEGACY_PLACES}
     result["action"] = alias.action
     if alias.mode is not None:
         _part(result, "invocation", {"mode": alias.mode, "intent": alias.intent})
-    for name, (part, field) in _PLACES.items():
+    for name, (part, field) in LEGACY_PLACES.items():
         if request.get(name) is not None:
             _part(result, part, {field: request[name]})
     _part(result, "compat", {"legacy_action": request["action"]})
