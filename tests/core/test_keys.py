@@ -48,7 +48,153 @@ def test_key_name_resolves_aliases(alias: str, key: str) -> None:
     assert key_name(alias) == key
 
 
-@given(st.text(max_size=12).map(lambda text: f"x{text}"))
+#: Spellings of modifiers, and of a base key of several characters, as browsers, tmux, vim, curses and models write them.
+MODIFIERS = {
+    "ctrl": ["ctrl_", "Ctrl+", "Control-", "CTRL ", "ctl-", "C-", "c-", "Ctrl + "],
+    "alt": ["alt_", "Alt+", "Meta-", "META ", "Option+", "M-", "m-", "A-"],
+    "shift": ["shift_", "Shift+", "SHIFT-", "S-", "s-"],
+}
+SPELLINGS = {
+    "enter": ["Enter", "Return", "RET", "CR", "KEY_ENTER", "NumpadEnter"],
+    "esc": ["ESC", "Escape"],
+    "tab": ["Tab", "TAB"],
+    "backspace": ["Backspace", "BSpace", "BS", "back_space", "KEY_BACKSPACE"],
+    "delete": ["Delete", "DC", "Del"],
+    "insert": ["Insert", "IC", "ins"],
+    "space": ["Space", "SPC", "spacebar"],
+    "page_up": ["PageUp", "PgUp", "PPage", "page-up", "Page Up"],
+    "page_down": ["PageDown", "PgDn", "NPage", "page_down"],
+    "home": ["Home", "KEY_HOME"],
+    "end": ["End"],
+    "up": ["ArrowUp", "Up", "arrow_up", "up-arrow", "KEY_UP"],
+    "left": ["ArrowLeft", "LEFT", "left arrow"],
+    "f1": ["F1", "f1", "KEY_F(1)"],
+    "f12": ["F12", "KEY_F12"],
+    "backslash": ["backslash", "\\"],
+    "right_bracket": ["right_bracket", "RightBracket", "]"],
+    "x": ["x", "KeyX"],
+}
+CURSOR = {"page_up", "page_down", "home", "end", "up", "left", "f1", "f12", "delete", "insert"}
+#: The bases that a terminal has with each set of modifiers.
+WITH = {
+    frozenset[str](): set(SPELLINGS) - {"backslash", "right_bracket"},
+    frozenset({"ctrl"}): CURSOR | {"space", "backslash", "right_bracket", "x"},
+    frozenset({"alt"}): set(SPELLINGS) - {"backslash", "right_bracket"},
+    frozenset({"shift"}): CURSOR | {"tab"},
+    frozenset({"ctrl", "alt"}): CURSOR | {"space", "x"},
+    frozenset({"ctrl", "shift"}): CURSOR,
+    frozenset({"alt", "shift"}): CURSOR | {"x"},
+    frozenset({"ctrl", "alt", "shift"}): CURSOR,
+}
+
+
+@given(st.data())
+def test_key_name_accepts_every_spelling_of_modifiers_and_base(data: st.DataObject) -> None:
+    modifiers = data.draw(st.sampled_from(sorted(WITH, key=sorted)))
+    base = data.draw(st.sampled_from(sorted(WITH[modifiers])))
+    canonical = "_".join([*(name for name in ("ctrl", "alt", "shift") if name in modifiers), base])
+    order = data.draw(st.permutations(sorted(modifiers)))
+    spelling = "".join(data.draw(st.sampled_from(MODIFIERS[name])) for name in order)
+    spelling += data.draw(st.sampled_from(SPELLINGS[base]))
+    if data.draw(st.booleans()):
+        spelling = f"<{spelling}>" if len(spelling) > 1 else spelling
+    expected = canonical.replace("_backslash", "_\\").replace("_right_bracket", "_]")
+    assert key_name(spelling) in (canonical, expected), spelling
+    assert key_bytes(key_name(spelling), b"\r", False) == key_bytes(canonical, b"\r", False)
+
+
+@given(st.text(max_size=12))
+def test_key_name_of_canonical_name_is_the_same_name(text: str) -> None:
+    try:
+        name = key_name(text)
+    except PtyctlError:
+        return
+    assert key_name(name) == name
+    assert name == BREAK or key_bytes(name, b"\r", True)
+
+
+@pytest.mark.parametrize(
+    ("key", "data"),
+    [
+        ("ArrowUp", b"\x1b[A"),
+        ("shift_tab", b"\x1b[Z"),
+        ("BTab", b"\x1b[Z"),
+        ("alt_x", b"\x1bx"),
+        ("M-x", b"\x1bx"),
+        ("M-X", b"\x1bX"),
+        ("Alt+X", b"\x1bx"),  # the key of a keyboard; with Shift it is alt_shift_x
+        ("alt_shift_x", b"\x1bX"),
+        ("C-c", b"\x03"),
+        ("^C", b"\x03"),
+        ("^c", b"\x03"),
+        ("^[", b"\x1b"),
+        ("^?", b"\x7f"),
+        ("CtrlC", b"\x03"),
+        ("Control+Shift+C", b"\x03"),
+        ("C-M-x", b"\x1b\x18"),
+        ("C-Space", b"\0"),
+        ("C-@", b"\0"),
+        ("C-[", b"\x1b"),
+        ("C-_", b"\x1f"),
+        ("C-/", b"\x1f"),
+        ("C-^", b"\x1e"),
+        ("C-Right", b"\x1b[1;5C"),
+        ("S-Up", b"\x1b[1;2A"),
+        ("Alt+ArrowLeft", b"\x1b[1;3D"),
+        ("C-S-End", b"\x1b[1;6F"),
+        ("shift_f1", b"\x1b[1;2P"),
+        ("shift_f5", b"\x1b[15;2~"),
+        ("ctrl+delete", b"\x1b[3;5~"),
+        ("alt_enter", b"\x1b\r"),
+        ("M-BSpace", b"\x1b\x7f"),
+        ("M--", b"\x1b-"),
+        ("alt_+", b"\x1b+"),
+        ("q", b"q"),
+        ("Q", b"Q"),
+        (" ", b" "),
+        ("KeyQ", b"q"),
+        ("Digit1", b"1"),
+        ("Shift+KeyA", b"A"),
+        ("ç", "ç".encode()),
+        ("\x03", b"\x03"),
+        ("\r", b"\r"),
+        ("{ENTER}", b"\r"),
+        ("[Up]", b"\x1b[A"),
+        ("\\C-c", b"\x03"),
+    ],
+)
+def test_key_bytes_of_spellings(key: str, data: bytes) -> None:
+    assert key_bytes(key_name(key), b"\r", False) == data
+
+
+@pytest.mark.parametrize(
+    ("text", "similar"),
+    [
+        ("page_dwn", "page_down"),
+        ("PageDwn", "page_down"),
+        ("entr", "enter"),
+        ("bakcspace", "backspace"),
+        ("ctrl_rigth", "ctrl_right"),
+        ("shift_enter", "enter"),
+        ("ctrl_tab", "tab"),
+        ("shift_1", "1"),
+    ],
+)
+def test_key_name_unknown_key_names_similar_ones(text: str, similar: str) -> None:
+    with pytest.raises(PtyctlError, match="unknown key") as caught:
+        key_name(text)
+    assert f"did you mean {similar}" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "  ", "hyper", "f13", "ctrl_", "ctrl_1", "metal", "super_x", "ctrl_é", "<>", "shift_enter"]
+)
+def test_key_name_of_no_terminal_key_is_refused(text: str) -> None:
+    with pytest.raises(PtyctlError, match="unknown key"):
+        key_name(text)
+
+
+@given(st.text(max_size=12).map(lambda text: f"xx{text}"))
 def test_key_name_unknown_key_hint_lists_names(text: str) -> None:
     with pytest.raises(PtyctlError, match="unknown key") as caught:
         key_name(text)

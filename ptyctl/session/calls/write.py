@@ -90,6 +90,8 @@ async def press_key(session: Session, key: str, writer: Writer) -> int:
     if name in INTERRUPTS:
         session.runs.interrupted()
         return await session.gate.interrupt(data, writer)
+    if ETX in data:
+        session.runs.interrupted()
     return await session.gate.write(data, writer)
 
 
