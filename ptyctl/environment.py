@@ -48,6 +48,25 @@ _SECRET = re.compile(r"env:(\w+)", re.ASCII)
 _CUTOFF = 0.65
 
 
+def surrounding_sessions() -> set[str]:
+    """Return the ids of the sessions in whose terminals this process runs.
+
+    A program between may have removed the variable (sudo, `env -i`), so the processes above this one count too. Those whose
+    environment this user may not read tell nothing.
+    """
+    found = {os.environ.get(SESSION_VARIABLE, "")}
+    variable, pid = SESSION_VARIABLE.encode() + b"=", os.getppid()
+    while pid > 1:
+        with suppress(OSError):
+            entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            found |= {os.fsdecode(entry.removeprefix(variable)) for entry in entries if entry.startswith(variable)}
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
+        except (OSError, IndexError):  # it has ended
+            break
+    return found - {""}
+
+
 def unknown_variables(environment: Mapping[str, str], used: Collection[str] = ()) -> list[str]:
     """Return the names that begin with PTYCTL_, in any case, and that nothing reads. `used`: further names that are read."""
     names = (name for name in environment if name[: len(PREFIX)].upper() == PREFIX)

@@ -23,7 +23,7 @@ from ptyctl.daemon.errors import DaemonConnectionLost
 from .client import call_session, connect_successor
 from .errors import EXIT_FAILED
 from .frequent_commands import TAIL_BYTES, print_tail
-from .names import MAX_CALL_MS
+from .names import MAX_CALL_MS, refuse_own_session
 from .options import AsJson, SessionName
 from .output import print_json, print_table, print_text, replace_controls, strip_empty_rows
 
@@ -42,6 +42,7 @@ def tail(
         return
 
     async def run(controller: Controller, session_id: str) -> None:
+        refuse_own_session(session_id)
         fields = {"session_id": session_id, "action": "read", "mode": "tail", "max_bytes": TAIL_BYTES}
         reply = await controller.io(IoRequest.of({**fields, "max_lines": max(lines, 1)}))
         if not lines:

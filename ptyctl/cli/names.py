@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ptyctl.accounts import login_name
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, invalid
+from ptyctl.environment import surrounding_sessions
 
 #: Timeout of one waiting call. A longer wait repeats the call; the lock queue keeps the task's place in between.
 MAX_CALL_MS = 50_000
@@ -49,6 +50,20 @@ def match_session(sessions: Iterable[ListedSession], name: str) -> str:
     if not ids:
         raise PtyctlError(ErrorCode.NOT_FOUND, f"no session {name} is open", {"session_id": name}, hint=NextStep.LIST_SESSIONS)
     return ids[0]
+
+
+def refuse_own_session(session_id: str) -> None:
+    """Refuse to show a session in the terminal of that session: each update would be new output of it.
+
+    Raises:
+        PtyctlError: INVALID_ARGUMENT
+    """
+    if session_id in surrounding_sessions():
+        raise invalid(
+            f"this command runs in the session {session_id}, and would show its own output without an end",
+            hint=f"run it in another terminal; to print what the session has shown: ptyctl tail {session_id}",
+            session_id=session_id,
+        )
 
 
 def name_holder(task: str | None, principal: str | None) -> str:

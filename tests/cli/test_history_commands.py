@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shlex
 import signal
 
 import pytest
@@ -16,7 +17,7 @@ from ptyctl.api.screen import ScreenReply
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import load_settings
 from ptyctl.daemon.runtime_dir import RuntimeDir
-from tests.cli.command_line import is_one_line, open_local, ptyctl, start
+from tests.cli.command_line import PROGRAM, is_one_line, open_local, ptyctl, start
 from tests.controller.local_daemon import served
 
 
@@ -43,6 +44,22 @@ def test_tail_follow_ends_with_session(shell: str) -> None:
     rest, _ = follower.communicate()
     assert "later\n" in rest
     assert follower.returncode == 0
+
+
+@pytest.mark.parametrize("words", [["tail", "-f"], ["tail", "--follow", "--json"], ["attach"], ["attach", "--write"]])
+@pytest.mark.parametrize("wrapper", [[], ["env", "-u", "PTYCTL_SESSION_ID"]])
+def test_follow_of_the_session_it_runs_in_is_refused(shell: str, words: list[str], wrapper: list[str]) -> None:
+    command = " ".join([*wrapper, *map(shlex.quote, PROGRAM), *words, shell])
+    result = ptyctl("exec", shell, "--", f"export TERM=xterm; {command}")
+    assert "runs in the session" in result.out + result.err
+    assert f"ptyctl tail {shell}" in result.out + result.err
+    assert "true" in ptyctl("exec", shell, "--", "echo true").out
+
+
+def test_follow_of_another_session_from_a_session_is_allowed(shell: str) -> None:
+    other = open_local()
+    ptyctl("send", other, "echo seen; exit")
+    assert "seen\n" in ptyctl("exec", shell, "--", " ".join([*map(shlex.quote, PROGRAM), "tail", "-f", other])).out
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

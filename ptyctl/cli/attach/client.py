@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ptyctl.api.errors import PtyctlError
 from ptyctl.cli.client import connect_successor, resolve_session
-from ptyctl.cli.names import resolve_task
+from ptyctl.cli.names import refuse_own_session, resolve_task
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.errors import DaemonConnectionLost
 
@@ -36,11 +36,13 @@ async def attach(options: AttachOptions) -> str:
     """Attach until the user detaches or the session ends, and return the reason for the end.
 
     Raises:
-        PtyctlError: the session cannot be watched, or the lock cannot be taken. The terminal is restored.
+        PtyctlError: the session cannot be watched, or is that of this terminal, or the lock cannot be taken. The terminal is
+            restored.
     """
     terminal = LocalTerminal()
     async with await RemoteController.connect() as controller:
         session_id = await resolve_session(controller, options.name)
+        refuse_own_session(session_id)
         lease, attachment = _make_attachment(controller, session_id, options, terminal)
         if options.force is not None or (options.write and not options.wait):
             await lease.acquire(force=options.force)
