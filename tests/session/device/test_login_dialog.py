@@ -332,6 +332,8 @@ def test_secret_is_typed_only_at_password_prompts(family: str, texts: list[str])
         ("Käyttäjätunnus: ", "Salasana: "),
         ("Użytkownik: ", "Hasło: "),
         ("Uživatel: ", "Heslo: "),
+        ("Jméno: ", "Heslo: "),
+        ("Přihlašovací jméno: ", "Heslo: "),
         ("Имя пользователя: ", "Пароль: "),
         ("Kullanıcı adı: ", "Şifre: "),
         ("用户名：", "密码："),
