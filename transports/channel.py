@@ -90,6 +90,10 @@ class TerminalStatus:
         """Return pid and name of the program that leads the foreground process group, None if unknown."""
         return None
 
+    def foreground_names(self) -> frozenset[str]:
+        """Return the names of all programs of the foreground process group; none if unknown."""
+        return frozenset()
+
     def foreground_has_executed(self) -> bool:
         """Return whether the foreground program was started; False for the fork of a shell, which has the shell's name."""
         return True

@@ -27,6 +27,7 @@ from .process import (
     has_executed,
     has_no_child,
     is_privileged_program,
+    names_of_group,
     processes_of_session,
     program_name,
     reads_terminal,
@@ -377,6 +378,11 @@ class LocalChannel(LocalProgram):
             leader = os.tcgetpgrp(self._master)
             return leader, program_name(leader)
         return None
+
+    def foreground_names(self) -> frozenset[str]:
+        with contextlib.suppress(OSError):
+            return names_of_group(os.tcgetpgrp(self._master))
+        return frozenset()
 
     def foreground_has_executed(self) -> bool:
         try:

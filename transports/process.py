@@ -92,6 +92,16 @@ def processes_of_session(leader: int) -> list[RunningProcess]:
     return found
 
 
+def names_of_group(group: int) -> frozenset[str]:
+    """Return the names of the programs of a process group: its leader may have ended before the others."""
+    names = set[str]()
+    for entry in os.scandir("/proc"):
+        with suppress(OSError):
+            if entry.name.isdigit() and os.getpgid(pid := int(entry.name)) == group:
+                names.add(program_name(pid))
+    return frozenset(names)
+
+
 def processes_with_variable(name: str, value: str) -> list[RunningProcess]:
     """Return the processes of this user that were started with an environment variable, and have not ended.
 

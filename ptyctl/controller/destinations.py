@@ -68,6 +68,8 @@ class Destination:
     pace: Pace | None = None
 
 
+#: Variables with which programs show their output at once; those after PAGER have precedence over it, or over a configuration.
+_WITHOUT_PAGERS = dict.fromkeys(("PAGER", "GIT_PAGER", "MANPAGER", "SYSTEMD_PAGER"), "cat")
 #: The terminal of a conversation: the user's own shell, as a terminal emulator starts it.
 CONVERSATION = Destination(SessionRequest(action="open", protocol="local"))
 
@@ -220,6 +222,11 @@ def with_session_id(request: SessionRequest, session_id: str) -> SessionRequest:
     """
     env = {**(request.env or {}), SESSION_VARIABLE: session_id}
     return request.model_copy(update={"env": {**env, **without_history(_argv(request.command) or (user_shell(),))}})
+
+
+def without_pagers(request: SessionRequest) -> SessionRequest:
+    """Return a copy of a local request whose programs show their output without a pager. Variables of the request count."""
+    return request.model_copy(update={"env": {**_WITHOUT_PAGERS, **(request.env or {})}})
 
 
 def ssh_options(destination: Destination, pty: Pty | None) -> ssh.SshConnectOptions:

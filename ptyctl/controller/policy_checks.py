@@ -217,3 +217,13 @@ def _is_plain_shell(line: str) -> bool:
         return is_plain_shell(shlex.split(line))
     except ValueError:  # unbalanced quotes
         return False
+
+
+def denies_keys(policy: PolicyDecisionPoint, request: SessionRequest) -> bool:
+    """Return whether the policy in force denies the caller keys that no rule names in programs of a local shell."""
+    by = current_principal()
+    keys = DecisionRequest("", SHELL_PLATFORM, "local", kind=by.kind, principal=by.name, task=request.task_id, where="program")
+    try:
+        return policy.verdict(keys).decision is Decision.DENY
+    except PtyctlError:  # no policy could be loaded: it denies everything
+        return True

@@ -35,8 +35,9 @@ from .destinations import (
     session_spec,
     with_session_id,
     with_shell_integration,
+    without_pagers,
 )
-from .policy_checks import check_program
+from .policy_checks import check_program, denies_keys
 from .recovery import restore_session
 from .registry import SessionRegistry
 from .settings import Settings
@@ -254,6 +255,8 @@ class SessionFactory:
             destination = replace(destination, request=with_shell_integration(destination.request, session.write_nonce_file()))
         if session.spec.protocol == "local":
             destination = replace(destination, request=with_session_id(destination.request, session.session_id))
+            if denies_keys(self._policy, destination.request):
+                destination = replace(destination, request=without_pagers(destination.request))
         try:
             channel = self._create_channel(destination)
         except ChannelError as error:

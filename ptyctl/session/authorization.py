@@ -684,7 +684,7 @@ class Authorization:
 
         A program that waits for a line gets it at Enter. One that does not read yet may read single keys later.
         """
-        if not keys:
+        if not keys or (not follows and self._reader.leaves_program(keys)):
             return None
         places = self._places.now()
         if places[0].where == "prompt":

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
+from ptyctl.core.control_sequences import INTERRUPT_BYTES
 from ptyctl.core.shells import may_run_shell
 from ptyctl.platforms import DeviceProfile
 from ptyctl.policy.rules import SHELL_PLATFORM
@@ -22,6 +23,18 @@ from .judgement import Place
 _READER_WAIT_S = 1.0
 #: Shells that do not expand `!`; `sh` may be bash.
 _WITHOUT_HISTORY_EXPANSION = frozenset(("fish", "dash"))
+#: Programs of the whole screen that show text, or whose keys of `_LEAVING` leave it.
+_READERS = frozenset(
+    ("less", "more", "most", "pg", "lv", "man", "info", "view", "vi", "vim", "nvim", "top", "htop", "atop", "w3m", "lynx")
+)
+#: Keys that leave such a program or one of its modes: they change nothing, and no shell runs them without Enter.
+_LEAVING = frozenset((b"q", b"Q", b":q", b"ZQ", b"\x1b"))
+#: The last line of a pager whose name is not known: less, man, and systemctl's options for it; more.
+_PAGER_LINE = re.compile(
+    r"^:$|\(END\)|^lines \d+-\d+|^ ?Manual page |^--\s?\(?More\b|\(press h for help or q to quit\)", re.IGNORECASE
+)
+#: A last line that ends in reverse video, as less shows the name of the file.
+_IN_STANDOUT = re.compile(rb"\x1b\[7m[^\x1b\r\n]+\x1b\[(?:27|0)?m(?:\x1b\[K)?$")
 _ONE_LINE = re.compile(rb"[^\r\n]*[\r\n]")
 #: How often it is checked whether a program waits in a read(2): it may wait for a lock there at first.
 _ATTEMPTS = 5
@@ -132,6 +145,23 @@ class ForegroundReader:
     def reads_line(self) -> bool:
         """Return whether the program in the foreground has taken the last Enter, and reads a line or a password now."""
         return self._has_taken_enter() and (self._terminal.reads_line() or self._terminal.reads_password())
+
+    def leaves_program(self, keys: bytes) -> bool:
+        """Return whether these keys alone leave the program that reads them: Ctrl-C any program, `q` and others a pager."""
+        return not keys.strip(INTERRUPT_BYTES) or (keys in _LEAVING and self.is_pager())
+
+    def is_pager(self) -> bool:
+        """Return whether a pager, or another program that shows text on the whole screen, gets each key.
+
+        The system names the programs of this machine. For others, the alternate screen or the last line of a pager tells it.
+        """
+        terminal = self._terminal
+        if terminal.echo_is_known() and not terminal.relays_shell():
+            return not terminal.reads_lines() and not _READERS.isdisjoint(terminal.foreground_names())
+        line = terminal.last_line().strip()
+        if terminal.shows_alternate_screen() or _PAGER_LINE.search(line) is not None:
+            return True
+        return _IN_STANDOUT.search(self._stream.last_raw_line()) is not None and not self._far_end.profile().may_ask(line)
 
     def asks_for_line(self) -> bool:
         """Return whether the program in the foreground reads a line; on another machine, whether it shows a question."""

@@ -205,6 +205,10 @@ class TerminalState:
         """Return pid and name of the program that leads the foreground process group; None if unknown."""
         return self._channel().foreground_program()
 
+    def foreground_names(self) -> frozenset[str]:
+        """Return the names of all programs of the foreground process group; none if unknown."""
+        return self._channel().foreground_names()
+
     def foreground_shell(self) -> Dialect | None:
         """Return the dialect of the shell that leads the foreground process group; None for another program, or if unknown."""
         program = self._channel().foreground_program()
