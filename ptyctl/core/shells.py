@@ -17,6 +17,8 @@ _SHELLS: dict[str, Dialect] = {
     "zsh": "zsh",
     "fish": "fish",
 }
+#: Shells whose grammar is not that of a dialect: ptyctl types commands in none of them.
+_OTHER_SHELLS = frozenset(("csh", "tcsh", "nu", "xonsh", "pwsh", "powershell", "elvish", "rc", "es"))
 _SHELL_OPTIONS_WITH_VALUE = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
 
 #: Options that neither name a file nor hold a command.
@@ -56,6 +58,11 @@ _SUDO_SHELL_OPTIONS = "is"
 def shell_dialect(program: str) -> Dialect | None:
     """Return the dialect of the shell at this path, or None if it is not a known shell."""
     return _SHELLS.get(program.rpartition("/")[2].lstrip("-"))
+
+
+def has_other_grammar(program: str) -> bool:
+    """Return whether the program at this path is a shell that reads text otherwise than any dialect."""
+    return program.rpartition("/")[2].lstrip("-") in _OTHER_SHELLS
 
 
 def may_run_shell(program: str) -> bool:

@@ -20,6 +20,8 @@ from ptyctl.platforms.pattern import Pattern
 UNKNOWN_PLATFORM = COMMON
 #: The platform of a POSIX shell; rules for it also apply in the shell of a device.
 SHELL_PLATFORM = "linux"
+#: The dialect of a shell whose grammar is not known: text for it is unparsed.
+OTHER_SHELL = "other"
 
 
 class Decision(StrEnum):
@@ -71,7 +73,8 @@ class DecisionRequest:
         device: the name in the inventory.
         kind: of the principal: person or agent.
         where: at a prompt of the platform, or in another program.
-        shell: the dialect of the shell that reads the text (`fish`); None if it is not known, or none reads it.
+        shell: the dialect of the shell that reads the text (`fish`), or `OTHER_SHELL`; None if it is not known, or none reads
+            it.
     """
 
     text: str

@@ -16,7 +16,7 @@ from itertools import islice
 
 from tree_sitter import Node
 
-from .rules import Match
+from .rules import OTHER_SHELL, Match
 from .shell_arithmetic import assigned_variables, evaluates_arguments, evaluates_value, is_evaluated
 from .shell_runners import PROGRAMS_WITH_ESCAPES, SHELLS, UNKNOWN_TEXT, inner_command, shell_escapes, starts_shell
 from .shell_syntax import Budget, TooComplexError, parse_shell, source
@@ -343,13 +343,13 @@ def canonical_shell(text: str, shell: str | None = None) -> ShellText:
     Of a text that is too long to be parsed, only commands whose words are all known are found, and it is unparsed.
 
     Args:
-        shell: the dialect of the shell; None is a POSIX shell or zsh. A text that fish may read in another way is unparsed:
-            then each word may also be a command, with all others as its arguments.
+        shell: the dialect of the shell; None is a POSIX shell or zsh. A text for another shell, or that fish may read in
+            another way, is unparsed: then each word may also be a command, with all others as its arguments.
     """
     form = _kept_form(text) if len(text) <= _KEPT_TEXT else _form(text)
-    if shell != "fish":
+    if shell not in ("fish", OTHER_SHELL):
         return form
-    if not is_read_as_in_fish(text):
+    if shell == OTHER_SHELL or not is_read_as_in_fish(text):
         return _read_anyhow(text, form)
     return form if (posix := fish_as_posix(text)) == text else _joined(form, canonical_shell(posix))
 

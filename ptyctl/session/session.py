@@ -18,10 +18,11 @@ from ptyctl.api.session import Expect, GivenUp, LastCommand, LimitUse, Pace, Ses
 from ptyctl.clock import epoch_ms
 from ptyctl.core.lease import Lease, LeaseEnd, Leases, Owner
 from ptyctl.core.marks import PlacedMark
-from ptyctl.core.shells import Dialect, shell_dialect
+from ptyctl.core.shells import has_other_grammar, shell_dialect
 from ptyctl.core.states import SessionState, StateEvent, TerminalMode, next_state
 from ptyctl.files import write_memory_file
 from ptyctl.platforms import DeviceProfile, Platform, common
+from ptyctl.policy.rules import OTHER_SHELL
 from ptyctl.session.device.login import NO_CREDENTIALS, LoginCredentials
 from ptyctl.session.io.error_output import ErrorOutput
 from ptyctl.session.io.errors import from_channel
@@ -932,10 +933,13 @@ class Session:
         if self.error_output is not None:
             self.error_output.mask_typed(secret)
 
-    def dialect(self) -> Dialect | None:
-        """Return the dialect of the shell that reads a command; None if it is not known."""
-        shell = self.selector.shell
-        if (in_foreground := self.terminal.foreground_shell()) is not None:
+    def dialect(self) -> str | None:
+        """Return the dialect of the shell that reads a command, or `OTHER_SHELL`; None if it is not known."""
+        shell, program = self.selector.shell, self.terminal.foreground_program()
+        name = (self.spec.program or "") if program is None else program[1]
+        if has_other_grammar(name):
+            return OTHER_SHELL
+        if program is not None and (in_foreground := shell_dialect(name)) is not None:
             return in_foreground
         if shell is not None and shell.marker is not None:
             return shell.marker.dialect

@@ -851,3 +851,21 @@ async def test_response_of_an_exec_is_judged_when_it_is_sent(
         assert reply.done_reason == "question"
         assert "the policy denies this text (rule made)" in " ".join(reply.notices or ())
         assert not (tmp_path / "FORBIDDEN").exists()
+
+
+@pytest.mark.parametrize("name", ["tcsh", "nu"])
+@pytest.mark.parametrize("nested", [False, True])
+async def test_line_for_a_shell_of_unknown_grammar_is_judged_by_words_anywhere(
+    policed: Controller, tmp_path: Path, name: str, nested: bool
+) -> None:
+    """The stand-ins have the names of such shells, and run nothing."""
+    (tmp_path / name).write_text("#!/bin/sh\nprintf '%% '; while read -r x; do echo \"got $x\"; printf '%% '; done\n")
+    (tmp_path / name).chmod(0o755)
+    command = BASH if nested else (str(tmp_path / name),)
+    async with await SessionHandle.open(policed, protocol="local", command=command, cwd=str(tmp_path)) as shell:
+        if nested:
+            await shell.exec("true", timeout_ms=PATIENCE_MS)
+            await write(shell, data=f"./{name}\n", until_regex="(?m)^% $", timeout_ms=PATIENCE_MS)
+        error = await refusal_of(shell, data="foreach x (a) touch FORBIDDEN ; end\n")
+        assert error.details["rules"] == ["made"]
+        await write(shell, data="\x15foreach x (a) echo b ; end\n", until_regex="got foreach", timeout_ms=PATIENCE_MS)

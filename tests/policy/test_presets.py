@@ -9,7 +9,7 @@ import pytest
 
 from ptyctl.policy.evaluate import PolicySettings
 from ptyctl.policy.policy_file import PRESETS, run_examples
-from ptyctl.policy.rules import Decision, DecisionRequest
+from ptyctl.policy.rules import OTHER_SHELL, Decision, DecisionRequest
 from ptyctl.policy.shell_command import canonical_shell
 from tests.policy.preset_tables import allowed_examples, render_table
 
@@ -187,3 +187,21 @@ def test_commands_of_the_table_pass_readonly(platform: str) -> None:
     for text in allowed_examples((placed.rule for placed in preset("readonly").rules), platform):
         verdict = preset("readonly").evaluator.verdict(DecisionRequest(text, platform, mode=mode))
         assert verdict.decision is Decision.ALLOW, verdict
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "foreach x (a b) rm -rf / ; end",
+        "if (1) rm -rf /",
+        "for x in [1] { rm -rf / }",
+        "try { rm -rf / } catch { }",
+        "rm -rf / | ?{ $_ }",
+    ],
+)
+def test_text_for_a_shell_of_unknown_grammar_is_judged_by_words_anywhere(text: str) -> None:
+    request = DecisionRequest(text, "linux", shell=OTHER_SHELL)
+    found = {name: preset(name).evaluator.verdict(request).decision for name in ("guarded", "readonly")}
+    assert found == {"guarded": Decision.ASK, "readonly": Decision.DENY}
+    harmless = preset("readonly").evaluator.verdict(DecisionRequest("ls -l", "linux", shell=OTHER_SHELL))
+    assert harmless.decision is not Decision.ALLOW

@@ -62,7 +62,7 @@ class FarEnd:
     is_shell: Callable[[], bool]
     has_marks: Callable[[], bool]
     is_running: Callable[[], bool]
-    dialect: Callable[[], Dialect | None]
+    dialect: Callable[[], str | None]
 
     def is_at_marked_prompt(self) -> bool:
         """Return whether a shell that reports its prompts runs no command."""
