@@ -72,6 +72,7 @@ class NextStep(StrEnum):
     RETYPE_LINE = "delete the line, and type it again without Tab, history or cursor keys"
     CLEAR_LINE = "look at the screen, and delete the typed line with Ctrl-U or Ctrl-C, then repeat the call"
     FIND_PROMPT = "look at the screen; wait for the prompt, or type what the program expects"
+    CHECK_SHELL = "look at the screen; repeat the call if the command is for the shell that reads now"
     SEND_ENTER = "send Enter alone"
     RESET_TERMINAL = "reset the terminal"
     READ_OUTPUT = "read the session's output"

@@ -73,6 +73,7 @@ _NEXT_STEPS: dict[str, str] = {
     "then repeat the command with --approval and its id",
     NextStep.CLEAR_LINE: "finish or delete the line with: ptyctl attach {session} --write",
     NextStep.FIND_PROMPT: "look at it with: ptyctl screen {session}; type with: ptyctl send {session} TEXT",
+    NextStep.CHECK_SHELL: "look at it with: ptyctl screen {session}; repeat the command if it is for this shell",
     NextStep.SEND_ENTER: "send Enter alone with: ptyctl send {session} --key enter",
     NextStep.RESET_TERMINAL: "close it with: ptyctl close {session} --force; then open a new one",
     NextStep.READ_OUTPUT: "read it with: ptyctl tail {session}",

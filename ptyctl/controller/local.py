@@ -64,6 +64,7 @@ from .search import BlockSearches
 from .session_actions import SessionActions, configure
 from .session_factory import ConsoleOwnership, SessionFactory, check_no_node_state
 from .settings import Settings, load_settings
+from .tokens import TokenFile
 
 #: Limits that a client's counters have.
 _OF_CLIENTS = (
@@ -122,6 +123,7 @@ class LocalController:
             elicitation=rules.elicitation,
             notifies=bool(rules.notify_command),
             limits=limits,
+            token_of=TokenFile(self.settings.state_dir).identity_of,
         )
         self._approval_calls = ApprovalCalls(
             self.approval_requests, rules.notify_command, self.audit_log, limits["max_approval_watches"]

@@ -96,6 +96,14 @@ class TokenFile:
             hint = "restore it from a backup, or remove it and create the tokens again"
             raise invalid(f"{self._path} is damaged", hint=hint) from None
 
+    def identity_of(self, name: str) -> str | None:
+        """Return a text that identifies the valid token of this name; None without one, and while the file cannot be used."""
+        try:
+            token = self.load().get(name)
+        except PtyctlError:
+            return None
+        return token.sha256 if token is not None and token.is_valid(time.time()) else None
+
     def create(self, principal: Principal, expires_at: int | None) -> str:
         """Store a new token and return it; it cannot be read again.
 

@@ -33,6 +33,10 @@ _COMMAND_PREFIXES = frozenset(("{", "!", "if", "then", "elif", "else", "while", 
 _PREFIX_OPTIONS_WITH_VALUE = frozenset(("-a", "-C", "-n", "-u"))
 _LOOKUP_OPTIONS = frozenset(("-v", "-V"))
 _EXIT_COMMANDS = frozenset(("exit", "logout"))
+#: Words after which a shell may have ended, wherever they are in a text.
+_ENDING_WORDS = re.compile(
+    r"(?<![\w./-])(?:exit|logout|quit|bye|exec|kill|pkill|killall|suspend|disown|reboot|shutdown)(?![\w./-])"
+)
 _READING_COMMANDS = frozenset(("read", "vared", "select"))
 #: Builtins that start no program and read nothing from the terminal.
 _SETTING_COMMANDS = (
@@ -110,6 +114,11 @@ def shell_change(command: str) -> ShellChange:
         return "yes"
     changes = [_simple_command_change(part) for part in _simple_commands(words)]
     return "yes" if "yes" in changes else "maybe" if "maybe" in changes else "no"
+
+
+def may_end_shell(text: str) -> bool:
+    """Return whether a text has a word with which a shell, or a program that relays one, is ended."""
+    return _ENDING_WORDS.search(text) is not None
 
 
 def reads_lines(command: str) -> bool:

@@ -43,6 +43,10 @@ _CORE_HINTS: Mapping[str, str] = {
         "read the screen with ptyctl_session_io action=read mode=screen; wait for the prompt with until_regex, "
         "or type what the program expects with action=write"
     ),
+    NextStep.CHECK_SHELL: (
+        "read the screen with ptyctl_session_io action=read mode=screen; "
+        "repeat the call if the command is for the shell that reads now"
+    ),
     NextStep.SEND_ENTER: "press Enter with ptyctl_session_io action=write key=enter",
     NextStep.RESET_TERMINAL: "close the session with ptyctl_session action=close force=true, and open a new one",
     NextStep.READ_OUTPUT: "read the output with ptyctl_session_io action=read",
@@ -70,6 +74,7 @@ _PTY_HINTS: Mapping[str, str] = {
     NextStep.LEAVE_UNFINISHED: "leave the unfinished command with pty_ctrl_c, then send all of it in one pty_send",
     NextStep.CLEAR_LINE: "delete the typed line with pty_send key=ctrl_u or ctrl_c, then repeat the call",
     NextStep.FIND_PROMPT: "read the screen with pty_read_screen; type what the program expects with pty_send",
+    NextStep.CHECK_SHELL: "read the screen with pty_read_screen; repeat the call if the command is for this shell",
     NextStep.SEND_ENTER: "press Enter with pty_enter",
     NextStep.RESET_TERMINAL: "reset the terminal with pty_reset",
     NextStep.READ_OUTPUT: "read the output with pty_read_spool",

@@ -79,10 +79,12 @@ class HeldText:
         keys: whether the text is typed without Enter, for a program that reads keys.
         unfinished: whether the text continues an unfinished command, so that further input of the owner is held.
         policy: the identity of the policy that asked.
+        shell: identifies the shell at whose prompt the text is typed; empty for another place.
         bond: the connection and the lock of the requester.
         find_spans: returns the parts of the text that the rules are about, each as begin and end (characters).
         check: raises PtyctlError for a text that must not be typed in its place.
         trace_id: that of the call.
+        token: identifies the token of the requester; None without one.
     """
 
     session_id: str
@@ -98,12 +100,14 @@ class HeldText:
     screen: tuple[str, ...] = ()
     block_id: str | None = None
     keys: bool = False
+    shell: str = ""
     unfinished: bool = False
     policy: object = field(default=None, compare=False)
     bond: Bond = field(default_factory=Bond, compare=False)
     find_spans: Callable[[], list[tuple[int, int]]] = field(default=list, compare=False)
     check: Callable[[str], Awaitable[None]] = field(default=_any_text, compare=False)
     trace_id: str | None = field(default_factory=current_trace_id, compare=False)
+    token: str | None = field(default=None, compare=False)
 
     @property
     def principal(self) -> str:
@@ -134,8 +138,8 @@ class Grant:
         ours = self.held
         return (
             self.kind == "same"
-            and (ours.session_id, ours.owner, ours.platform, ours.mode, ours.text.strip(), ours.canonical)
-            == (held.session_id, held.owner, held.platform, held.mode, held.text.strip(), held.canonical)
+            and (ours.session_id, ours.owner, ours.platform, ours.mode, ours.shell, ours.text.strip(), ours.canonical)
+            == (held.session_id, held.owner, held.platform, held.mode, held.shell, held.text.strip(), held.canonical)
             and set(held.rules) <= set(ours.rules)
         )
 
@@ -382,6 +386,7 @@ class Approvals:
         elicitation: bool = False,
         notifies: bool = False,
         limits: Mapping[str, Limit] = LIMITS,
+        token_of: Callable[[str], str | None] = lambda principal: None,
     ) -> None:
         """Create the store of requests.
 
@@ -390,7 +395,9 @@ class Approvals:
             elicitation: whether the person at an MCP client may answer requests of the client's principal.
             notifies: whether a notify command reports new requests.
             limits: the named limits; this class enforces those of pending requests.
+            token_of: returns a text that identifies the valid token of a principal; None for a principal without one.
         """
+        self._token_of = token_of
         self._session_limit, self._principal_limit = limits["max_session_approvals"], limits["max_principal_approvals"]
         self._timeout_s = timeout_s
         self._allow_self = allow_self
@@ -434,6 +441,7 @@ class Approvals:
         of_principal = sum(request.held.principal == held.principal for request in pending)
         self._session_limit.check(of_session)
         self._principal_limit._replace(what=f"requests of {held.principal} wait for an answer").check(of_principal)
+        held = self._with_token(held)
         held = replace(held, screen=tuple(row[:_MAX_SCREEN_COLS] for row in held.screen[:_MAX_SCREEN_ROWS]))
         approval_id, deadline = f"ap-{secrets.token_hex(4)}", self._deadline(self._timeout_s)
         request = Approval(approval_id, held, deadline, self._publish, lambda: self.answerable, elicitation=self._elicitation)
@@ -442,6 +450,18 @@ class Approvals:
         self._publish(ApprovalChanged(request, "ask"))
         self._forget_oldest()
         return request
+
+    def _with_token(self, held: HeldText) -> HeldText:
+        """Bind a request to the token of its requester, if there is one."""
+        token, why_ended = self._token_of(held.principal), held.bond.why_ended
+        if token is None:
+            return held
+
+        def why() -> str | None:
+            is_revoked = self._token_of(held.principal) != token
+            return "the token of its requester was revoked, or has expired" if is_revoked else why_ended()
+
+        return replace(held, bond=replace(held.bond, why_ended=why), token=token)
 
     def limits_in_use(self) -> dict[str, int]:
         """Return the use of the approval limits, by name: of the session and the principal with the most pending requests."""
@@ -718,7 +738,10 @@ class Approvals:
 
     def _live_grants(self) -> list[Grant]:
         now = asyncio.get_running_loop().time()
-        return [grant for grant in self._grants.values() if now < grant.deadline]
+        return [grant for grant in self._grants.values() if now < grant.deadline and self._has_token(grant.held)]
+
+    def _has_token(self, held: HeldText) -> bool:
+        return held.token is None or self._token_of(held.principal) == held.token
 
     def _end_grants(self, chosen: Callable[[Grant], bool], why: str, by: str | None = None, via: Via | None = None) -> None:
         for key, grant in list(self._grants.items()):

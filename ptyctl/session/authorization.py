@@ -24,6 +24,7 @@ from ptyctl.session.device.prompt_guard import SLOW_PROMPT_WAIT_S
 from ptyctl.session.io.gate import Refusal, Split, Writer
 from ptyctl.session.io.input_echo import SETTLE_WAIT_S, InputEcho
 from ptyctl.session.io.prompt import PROMPT_BYTES
+from ptyctl.session.io.shell_identity import ShellReader
 from ptyctl.session.io.terminal_state import FarEnd, TerminalState
 from ptyctl.session.io.time_slice import TimeSlice
 from ptyctl.session.screen.screen import Screen
@@ -70,6 +71,7 @@ class Authorization:
         terminal: TerminalState,
         screen: Screen,
         far_end: FarEnd,
+        shell_reader: ShellReader,
         *,
         bond: Callable[[], Bond],
         post_notice: Callable[[str], None],
@@ -78,6 +80,7 @@ class Authorization:
         """Create the authorization of one session.
 
         Args:
+            shell_reader: observes which shell reads.
             bond: returns the connection and the lock that an approval depends on.
             on_refused: called with a writer, the text that is denied, the error, the block_id of a command
                 that is kept, and how the text came (`exec` or `write`).
@@ -101,6 +104,7 @@ class Authorization:
             self._places,
             self._synchronisation,
             self._reader,
+            shell_reader,
             judgement=self._judgement,
             check_edited=self._check_edited,
             bond=bond,
@@ -285,6 +289,8 @@ class Authorization:
             places = self._places.of_run() if held.block_id is not None else self._places.now()
             if not held.keys and (not self._unfinished.empty or self._places.shows_text_after_prompt()):
                 approval.set_stale("text was typed into the line meanwhile")
+            if places[0].where == "prompt" and not self._knows_shell():
+                approval.set_stale("a line was entered, and the shell that reads after it is not known yet")
             self._note_line_for(places, is_single="\n" not in approval.text)
             if held.binding != self._enforcement.state_hash(held.text, places):
                 why = "the connection, the prompt, the folder, the program or the lock has changed since it was asked for"
@@ -296,6 +302,12 @@ class Authorization:
         self._synchronisation.note_command(text)
         writer.review.record_approval(approval, edited=approval.edited)
         return text
+
+    def _knows_shell(self) -> bool:
+        """Return whether the shell that reads is known: it has read all lines that users have entered, and shows its prompt."""
+        if self._far_end.is_device() or self._unfinished.entered_raw < 0:
+            return True
+        return self._reader.shell_reads() and self._terminal.input_is_read() is not False
 
     def _no_longer_approvable(self, approval: Approval, places: Sequence[Place], writer: Writer) -> str | None:
         """Return why the policy in force does not let an approval count, or None. A long text is not judged again."""

@@ -12,6 +12,7 @@ from ptyctl.policy.pending_line import PendingLine
 from ptyctl.policy.rules import Decision, Verdict
 from ptyctl.session.device.exchange import rendered
 from ptyctl.session.io.gate import Refusal, Writer
+from ptyctl.session.io.shell_identity import ShellReader
 from ptyctl.session.io.terminal_state import FarEnd, TerminalState
 
 from .approvals import Approval, Approvals, Bond, HeldText, note_held_input
@@ -43,6 +44,7 @@ class Enforcement:
         places: InputPlaces,
         synchronisation: LineSynchronisation,
         reader: ForegroundReader,
+        shell_reader: ShellReader,
         *,
         judgement: Callable[[Sequence[Place], Writer], Judgement],
         check_edited: Callable[[str, Sequence[Place], Writer], Awaitable[None]],
@@ -64,6 +66,7 @@ class Enforcement:
         self._far_end = far_end
         self._line = line
         self._places, self._synchronisation, self._reader = places, synchronisation, reader
+        self._shell_reader = shell_reader
         self._judgement = judgement
         self._check_edited = check_edited
         self._bond = bond
@@ -124,6 +127,7 @@ class Enforcement:
             screen=self._last_rows(),
             block_id=block_id,
             keys=keys,
+            shell=self._shell_at(places),
             unfinished=block_id is None and self._is_in_unfinished_command(places),
             policy=None if self._policy is None else self._policy.identity,
             bond=self._bond(),
@@ -216,7 +220,14 @@ class Enforcement:
         parts = [text, self._subject.session_id, self._bond().key, self._surroundings(), *map(str, places)]
         if places[0].where == "program":
             parts.append(str(self._terminal.foreground_program()))
+        parts.append(self._shell_at(places))
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+
+    def _shell_at(self, places: Sequence[Place]) -> str:
+        """Return what identifies the shell that gets a text at its prompt; empty for a device, a program or an unused shell."""
+        if places[0].where == "program" or self._far_end.is_device() or not self._reader.is_used:
+            return ""
+        return self._shell_reader.now().key
 
     def _surroundings(self) -> str:
         """Return what an approver sees besides the text: the folder that the shell reports, or the prompt."""

@@ -30,6 +30,7 @@ from ptyctl.session.io.gate import Gate, Writer
 from ptyctl.session.io.input_log import InputLog, LastInputs
 from ptyctl.session.io.output_stream import GapStarted, OutputStream, StreamEnded
 from ptyctl.session.io.publisher import Publisher, Unsubscribe
+from ptyctl.session.io.shell_identity import ShellReader
 from ptyctl.session.io.signal import Signal
 from ptyctl.session.io.terminal_state import FarEnd, TerminalState
 from ptyctl.session.runs.blocks import Blocks
@@ -237,19 +238,22 @@ class Session:
             shell=spec.shell,
             notify=self.notices.post,
         )
+        far_end = FarEnd(
+            platform=lambda: self.spec.platform,
+            is_device=lambda: self.platform is not None and not self.platform.posix_shell,
+            profile=self.profile,
+            is_shell=self.has_shell,
+            has_marks=lambda: self.selector.has_marks,
+            is_running=lambda: self.runs.current is not None,
+            dialect=self.dialect,
+        )
+        shell_reader = self._shell_reader = ShellReader(self.terminal, far_end)
         self.authorization = Authorization(
             Subject(session_id, spec.protocol, spec.device or spec.device_id, spec.program),
             self.terminal,
             self.screen,
-            FarEnd(
-                platform=lambda: self.spec.platform,
-                is_device=lambda: self.platform is not None and not self.platform.posix_shell,
-                profile=self.profile,
-                is_shell=self.has_shell,
-                has_marks=lambda: self.selector.has_marks,
-                is_running=lambda: self.runs.current is not None,
-                dialect=self.dialect,
-            ),
+            far_end,
+            shell_reader,
             bond=self._bond,
             post_notice=self.notices.post,
             on_refused=self.activity.refused,
@@ -260,6 +264,7 @@ class Session:
             self.terminal,
             self.selector,
             self.authorization,
+            shell_reader,
             first_seq=self.blocks.last_seq() + 1,
             on_hold=self.blocks.hold,
             on_discard=self._run_refused,
@@ -303,6 +308,7 @@ class Session:
         self.display.terminal_replaced()
         self._unfinished.clear()
         self.authorization.connection_ended()
+        self._shell_reader.connection_replaced()
         self.selector.new_incarnation(typed_nonce, self.shell_nonce, self.spec.integrated)
         self.channel = channel
         channel.receive_stderr(self.error_output)
@@ -958,7 +964,7 @@ class Session:
 
     def _input_sent(self, writer: Writer, data: bytes, secret: bool) -> None:
         if not writer.system:
-            self.runs.typing()
+            self.runs.typing(writer, data)
             self.activity.typed(writer, data, secret)
         self.input_log.record(writer, data, secret, self._unfinished.state())
 

@@ -587,3 +587,25 @@ async def test_request_without_lock_is_stale_before_its_timer_runs(approvals: Ap
         case _:
             with refused(ErrorCode.DECLINED, "its lock has ended"):
                 request.redeem()
+
+
+@pytest.mark.parametrize("token", [None, "another"], ids=["revoked", "created again"])
+async def test_approval_of_requester_whose_token_was_revoked_is_stale(clock: Clock, token: str | None) -> None:
+    tokens: dict[str, str | None] = {AGENT.name: "first"}
+    approvals = Approvals(token_of=tokens.get)
+    pending, approved = approvals.ask(HELD), approvals.ask(replace(HELD, text="write erase"))
+    approvals.approve(approved.approval_id, PERSON, same_s=60)
+    assert approvals.covers(approved.held)
+    tokens[AGENT.name] = token
+    assert not approvals.covers(approved.held)
+    with refused(ErrorCode.DECLINED, "token"):
+        approved.redeem()
+    assert (approved.state, approvals.get(pending.approval_id).state) == ("stale", "stale")
+    approvals.close()
+
+
+async def test_standing_approval_does_not_cover_text_for_another_shell(approvals: Approvals) -> None:
+    request = approvals.ask(replace(HELD, shell="0 None None"))
+    approvals.approve(request.approval_id, PERSON, same_s=60)
+    assert approvals.covers(request.held)
+    assert not approvals.covers(replace(HELD, shell="0 2 (17, 'bash')"))

@@ -13,6 +13,7 @@ from ptyctl.api.blocks import BlockOrigin
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.api.exec import DoneReason, ExecRequest
 from ptyctl.cancellation import cancel_and_wait
+from ptyctl.core.lease import Owner
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.renderer import render
 from ptyctl.core.shells import shell_change
@@ -21,6 +22,7 @@ from ptyctl.platforms import UNKNOWN_DEVICE, DeviceProfile
 from ptyctl.session.device.prompt_guard import PromptGuard
 from ptyctl.session.io.errors import from_os_error
 from ptyctl.session.io.gate import Permit, Writer
+from ptyctl.session.io.shell_identity import ShellIdentity, ShellReader
 from ptyctl.session.io.signal import CoalescedTimer, Signal
 from ptyctl.session.io.terminal_state import ANSWER_S, TerminalState
 from ptyctl.session.transcript.stored_blocks import OpenBlock
@@ -76,6 +78,7 @@ class Runs:
         terminal: TerminalState,
         selector: StrategySelector,
         authorizer: Authorizer,
+        reader: ShellReader,
         *,
         first_seq: int,
         on_hold: Callable[[Run], None],
@@ -88,6 +91,7 @@ class Runs:
 
         Args:
             authorizer: judges each command.
+            reader: observes which shell reads.
             first_seq: the number of the first run.
             on_hold, on_discard: called when a run waits for an approval, and when it ends because its command was refused.
             on_begin, on_end: called once for each other run.
@@ -97,6 +101,10 @@ class Runs:
         self.current: Run | None = None
         self.changed = Signal()
         self._authorizer = authorizer
+        self._reader = reader
+        #: Who gave the current run's command, and the shell that reads it: None for the one that sends marks. Without a run,
+        #: and for one that an earlier process began, there is neither.
+        self._begun: tuple[Writer | Owner | None, ShellIdentity | None] | None = None
         self._on_hold, self._on_discard = on_hold, on_discard
         self._on_begin = on_begin
         self._on_typed = on_typed
@@ -160,6 +168,9 @@ class Runs:
             await self._wait_until_free()
             fence = self._gate.check(writer)
         guard.refuse_password()
+        has_marks = self._selector.has_marks
+        if not (has_marks and self._reader.settled == (writer.by.name, writer.task_id)):
+            self._reader.check(writer.owner)
         run = Run(
             self.changed,
             self._next_seq,
@@ -175,7 +186,9 @@ class Runs:
             review=writer.review,
         )
         try:
-            permit = self._authorizer.judge_command(text, writer, run.block_id, is_quoted=self._is_quoted(request))
+            permit = self._authorizer.judge_command(
+                text, writer, run.block_id, is_quoted=self._is_quoted(request, has_marks=has_marks)
+            )
         except PtyctlError as error:
             self._deny(run, writer, error)
             raise
@@ -187,11 +200,16 @@ class Runs:
 
     def _start(self, run: Run, rules: list[ResponseRule], writer: Writer) -> None:
         self._add(run)
+        self._begun = writer, None
         self._on_begin(run)
         self._run_tasks = start_run_tasks(run, rules, self._terminal, self.interrupted)
-        typing = self._selector.begin(run, writer, self._check_for_shell)
+        typing = self._selector.begin(run, writer, self._check_for_shell, self._observe_shell)
         self._task = start_eagerly(self._type(run, typing), f"run {run.block_id}")
         self._on_typed()
+
+    def _observe_shell(self, writer: Writer) -> None:
+        """Note the shell that reads the command of the current run. Raises PtyctlError BUSY."""
+        self._begun = writer, self._reader.check_prompt(writer.owner)
 
     def _check_for_shell(self, run: Run, writer: Writer, is_quoted: bool) -> None:
         """Judge a command that was judged for a program again if a shell gets it. Raises PtyctlError."""
@@ -249,12 +267,12 @@ class Runs:
         elif fence != run.fence:
             permit.set_stale("the lock was given to another task meanwhile")
 
-    def _is_quoted(self, request: ExecRequest | None) -> bool | None:
+    def _is_quoted(self, request: ExecRequest | None, *, has_marks: bool) -> bool | None:
         """Return whether the command is typed as a quoted word of a shell's command; None if the shell is not known yet."""
         if request is not None and (request.lines is not None or (request.rc_mode and request.rc_mode.enabled is False)):
             return False
         shell = self._selector.shell
-        if self._selector.has_marks or (shell is None and self._selector.starts_shell):
+        if has_marks or (shell is None and self._selector.starts_shell):
             return True
         return None if shell is None else shell.marker is not None
 
@@ -305,8 +323,10 @@ class Runs:
             self.current.interrupt()
             self._stream.notify_waiters()
 
-    def typing(self) -> None:
+    def typing(self, writer: Writer, data: bytes) -> None:
         """Record input of a caller: it answers the question of the current run, or follows the prompt in the current line."""
+        if not writer.command:
+            self._reader.typed(writer.owner, data)
         if self.current is not None:
             self.current.answered(self._terminal.now())
         elif not self._prompt_line:
@@ -400,6 +420,7 @@ class Runs:
         now = self._terminal.now()
         run = Run(self.changed, self._next_seq, command.strip(), UNKNOWN_DEVICE, now, origin="typed", driven=False)
         self._add(run)
+        self._begun = self._terminal.unfinished_line.entered_by, None
         run.attached(placed.raw_end, placed.spool_end)
         self._on_begin(run)
         self._on_typed()
@@ -469,9 +490,24 @@ class Runs:
                 task.cancel()
             self._run_tasks.clear()
             self._selector.run_ended(run)
+            if self._begun is not None:
+                self._note_shell(run, *self._begun)
             self.mode = next_mode(self.mode, "end")
             self._on_end(run)
         self._stream.notify_waiters()
+
+    def _note_shell(self, run: Run, by: Writer | Owner | None, before: ShellIdentity | None) -> None:
+        """Note which shell reads after a run."""
+        self._begun, result = None, run.result
+        if before is None and isinstance(by, Writer) and result is not None and result.done_reason == "marks":
+            if self._reader.settled == (by.by.name, by.task_id):
+                return
+            self._reader.command_ended_in_marked_shell(by)
+            return
+        owner = by.owner if isinstance(by, Writer) else by
+        if owner is not None and run.sent:
+            prompt = "" if result is None else result.prompt_after
+            self._reader.command_ended(owner, run.submitted or run.command, before, prompt)
 
     async def _wait_until_free(self) -> None:
         """Wait for a run that is about to end, and for the start of a line that a user has entered.

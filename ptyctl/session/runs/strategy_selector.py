@@ -139,18 +139,27 @@ class StrategySelector:
             self.shell, self._defined_marker = None, None
         self._integrated, self._marks_lost = True, False
 
-    async def begin(self, run: Run, writer: Writer, check_for_shell: Callable[[Run, Writer, bool], None]) -> None:
+    async def begin(
+        self,
+        run: Run,
+        writer: Writer,
+        check_for_shell: Callable[[Run, Writer, bool], None],
+        observe_shell: Callable[[Writer], None],
+    ) -> None:
         """Select the strategy and type the command. If the run was interrupted meanwhile, end it instead.
 
         Args:
             check_for_shell: raises PtyctlError if the command was judged for a program, or before the shell was known to be
                 fish, and the shell, which gets it now, must not get it. The last argument tells whether a shell certainly
                 gets it, as a quoted word.
+            observe_shell: called at the prompt, before the command is typed, unless the shell with marks reads as before;
+                raises PtyctlError BUSY.
 
         Raises:
             PtyctlError: as `PromptGuard` and `Gate.type`.
         """
         self.strategy = None
+        was_in_front = self._marks_lost and not self._hooks_removed
         try:
             marker = await self._marker(run, writer)
             if marker is None:
@@ -174,6 +183,8 @@ class StrategySelector:
             is_for_fish = marker is not None and marker.dialect == "fish" and writer.review.shell != "fish"
             if writer.review.is_for_program or is_for_fish:
                 check_for_shell(run, writer, marker is not None)
+            if was_in_front or not isinstance(self.strategy, MarksStrategy):
+                observe_shell(writer)
             await self.strategy.type(run, writer)
         except BaseException:  # viewers see what was typed so far
             self._stream.release()

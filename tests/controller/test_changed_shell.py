@@ -1,0 +1,91 @@
+"""A command for which another shell reads than for the task's last command: it is refused once."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from fixtures.servers.programs import require_program
+from ptyctl.api import ErrorCode
+from ptyctl.api.handle import SessionHandle
+from tests.controller.marked_shells import in_each, spool
+from tests.controller.session_calls import PATIENCE_MS, Open, read, refused, write
+
+#: The text of a prompt at the end of the output.
+PROMPT = r"[$#>%] ?\z"
+
+pytestmark = pytest.mark.waits
+
+
+async def kill_shell(shell: SessionHandle) -> None:
+    """End the shell in the foreground, which restores the modes of the terminal, and wait for the prompt below it."""
+    pid = int((await shell.exec("echo $$", timeout_ms=PATIENCE_MS)).stdout)
+    cursor = str(int((await read(shell, mode="tail")).next_cursor or 0))
+    os.kill(pid, signal.SIGHUP)
+    await read(shell, cursor=cursor, until_regex=PROMPT, timeout_ms=PATIENCE_MS)
+
+
+@in_each
+@pytest.mark.parametrize("nested", ["bash --norc --noprofile", "dash", "sh"])
+async def test_exec_after_nested_shell_was_killed_is_busy_once(shell: SessionHandle, nested: str) -> None:
+    require_program("dash", "dash")
+    await shell.exec("echo outer")
+    await shell.exec(nested, timeout_ms=PATIENCE_MS)
+    assert (await shell.exec("echo inner", timeout_ms=PATIENCE_MS)).stdout == "inner\n"
+    await kill_shell(shell)
+    with refused(ErrorCode.BUSY, "another shell") as caught:
+        await shell.exec("echo wrong", timeout_ms=PATIENCE_MS)
+    assert caught.value.details["reason"] == "other_shell"
+    assert (await shell.exec("echo meant", timeout_ms=PATIENCE_MS)).stdout == "meant\n"
+    assert "wrong" not in await spool(shell)
+
+
+async def test_exec_after_nested_shell_of_shell_without_marks_was_killed_is_busy_once(open_session: Open) -> None:
+    shell = await open_session(command=(require_program("dash", "dash"),))
+    await shell.exec("bash --norc --noprofile", timeout_ms=PATIENCE_MS)
+    await kill_shell(shell)
+    with refused(ErrorCode.BUSY, "another shell"):
+        await shell.exec("echo wrong")
+    assert (await shell.exec("echo meant", timeout_ms=PATIENCE_MS)).stdout == "meant\n"
+
+
+@in_each
+@pytest.mark.parametrize("leave", ["exit", "exec true", "kill -9 $$"])
+async def test_exec_after_task_has_left_nested_shell_runs(shell: SessionHandle, leave: str) -> None:
+    await shell.exec("bash --norc --noprofile", timeout_ms=PATIENCE_MS)
+    await shell.exec("echo inner", timeout_ms=PATIENCE_MS)
+    await shell.exec(leave, timeout_ms=PATIENCE_MS)
+    assert (await shell.exec("echo outer", timeout_ms=PATIENCE_MS)).stdout == "outer\n"
+
+
+@in_each
+@pytest.mark.parametrize("keys", [{"data": "exit\n"}, {"key": "ctrl_d"}])
+async def test_exec_after_task_has_left_nested_shell_by_keys_runs(shell: SessionHandle, keys: dict[str, str]) -> None:
+    await shell.exec("bash --norc --noprofile", timeout_ms=PATIENCE_MS)
+    await shell.exec("echo inner", timeout_ms=PATIENCE_MS)
+    await write(shell, **keys, until_regex=rf"exit\n(?s:.)*{PROMPT}", timeout_ms=PATIENCE_MS)
+    assert (await shell.exec("echo outer", timeout_ms=PATIENCE_MS)).stdout == "outer\n"
+
+
+@in_each
+async def test_exec_in_shell_that_another_task_has_started_is_busy_once(shell: SessionHandle) -> None:
+    await shell.exec("echo outer", task_id="one")
+    await shell.exec("bash --norc --noprofile", task_id="two", timeout_ms=PATIENCE_MS)
+    assert (await shell.exec("echo inner", task_id="two", timeout_ms=PATIENCE_MS)).stdout == "inner\n"
+    with refused(ErrorCode.BUSY, "another shell") as caught:
+        await shell.exec("echo wrong", task_id="one")
+    assert caught.value.details["reason"] == "other_shell"
+    assert (await shell.exec("echo meant", task_id="one", timeout_ms=PATIENCE_MS)).stdout == "meant\n"
+
+
+@in_each
+async def test_shell_that_ends_during_command_of_task_is_reported_before_the_next(shell: SessionHandle) -> None:
+    await shell.exec("bash --norc --noprofile", timeout_ms=PATIENCE_MS)
+    pid = int((await shell.exec("echo $$", timeout_ms=PATIENCE_MS)).stdout)
+    running = await shell.exec("cat", timeout_ms=0)
+    os.kill(pid, signal.SIGHUP)
+    await shell.wait(running.block_id, timeout_ms=PATIENCE_MS)
+    with refused(ErrorCode.BUSY, "another shell"):
+        await shell.exec("echo wrong", timeout_ms=PATIENCE_MS)
