@@ -33,7 +33,7 @@ MAX_ENDED = 500
 MAX_TEXT = 64 * 1024
 #: Size of the stored part of a screen.
 _MAX_SCREEN_ROWS, _MAX_SCREEN_COLS = 200, 500
-#: Longest refused line that an error quotes, in characters.
+#: Longest refused input that an error quotes, in characters.
 _MAX_SHOWN_LINE = 200
 #: How long after the end of a watch its approver counts as connected (seconds): the next watch usually follows at once.
 _WATCH_GRACE_S = 5.0
@@ -43,7 +43,7 @@ def note_held_input(error: PtyctlError, text: str | None) -> None:
     """Note in a refusal within an unfinished command that further input is held; `text` is None if it is secret."""
     error.details["held"] = True
     if text is not None:
-        error.details["line"] = shortened(text.rstrip("\r\n").rpartition("\n")[2], _MAX_SHOWN_LINE)
+        error.details["line"] = shortened(text.rstrip("\r\n"), _MAX_SHOWN_LINE)
     error.message += "; the command that it continues is unfinished, so your further input is held until you press Ctrl-C"
 
 

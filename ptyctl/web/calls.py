@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -20,6 +21,8 @@ from .errors import RefusedError, json_response
 
 #: How long a client may take to send the body of a call (seconds).
 BODY_TIMEOUT_S = 60.0
+#: Header with the time after which a call is not carried out (epoch ms): a person who waited in vain does not expect it then.
+NOT_AFTER = "X-Ptyctl-Not-After"
 
 
 async def call(request: Request, controller: Controller) -> Response:
@@ -32,6 +35,7 @@ async def call(request: Request, controller: Controller) -> Response:
     if name not in METHODS:
         raise PtyctlError(ErrorCode.NOT_FOUND, f"no method {name[:100]}")
     arguments = await read_json(request, json_lines.MAX_LINE_BYTES, BODY_TIMEOUT_S)
+    _check_in_time(request)
     calling = asyncio.create_task(_perform(name, arguments, controller))
     leaving = asyncio.create_task(_wait_for_disconnect(request))
     try:
@@ -39,6 +43,18 @@ async def call(request: Request, controller: Controller) -> Response:
         return json_response(calling.result()) if calling.done() else Response(status_code=503)
     finally:
         await cancel_and_wait(calling, leaving)
+
+
+def _check_in_time(request: Request) -> None:
+    """Raise PtyctlError IO_ERROR if the limit of the caller has passed, INVALID_ARGUMENT if it is not a number."""
+    limit = request.headers.get(NOT_AFTER)
+    if limit is None:
+        return
+    if not (limit.isascii() and limit.isdigit() and len(limit) < 20):
+        raise invalid(f"{NOT_AFTER} is not a time in milliseconds")
+    if (late_ms := int(time.time() * 1000) - int(limit)) > 0:
+        message = f"the call arrived {late_ms} ms after its time limit, and was not carried out"
+        raise PtyctlError(ErrorCode.IO_ERROR, message, {"reason": "late"}, hint="look at the present state, then do it again")
 
 
 async def read_json(request: Request, limit: int, timeout_s: float) -> Any:

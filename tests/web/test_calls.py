@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
@@ -112,3 +113,16 @@ async def test_connections_are_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("code", ErrorCode)
 def test_status_of_every_error_is_one_of_the_contract(code: ErrorCode) -> None:
     assert error_response(PtyctlError(code, "x")).status_code in (400, 403, 404, 409, 429, 500)
+
+
+@pytest.mark.parametrize(
+    ("offset_ms", "status", "code"), [(-1, 409, "IO_ERROR"), (60_000, 404, "NOT_FOUND"), (None, 400, "INVALID_ARGUMENT")]
+)
+async def test_call_after_its_time_limit_is_not_carried_out(
+    tmp_path: Path, offset_ms: int | None, status: int, code: str
+) -> None:
+    async with console(tmp_path) as server, server.browser() as browser:
+        limit = "soon" if offset_ms is None else str(int(time.time() * 1000) + offset_ms)
+        closing = {"action": "close", "session_id": "none", "task_id": "web"}
+        reply = await browser.post(SESSION, json=closing, headers={"X-Ptyctl-Not-After": limit})
+        assert (reply.status_code, error_code(reply)) == (status, code)

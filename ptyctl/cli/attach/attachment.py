@@ -256,4 +256,5 @@ def describe_held(error: PtyctlError) -> str:
     if error.details.get("held") is not True:
         return f"{step}; a line of yours was refused"
     what = "waits for an approval" if error.code is ErrorCode.APPROVAL_PENDING else "was refused"
-    return f"{step}; {error.details.get('line') or 'the line'!s} {what}: {error.details.get('reason')}"
+    line = " ".join(str(error.details.get("line") or "the line").split())
+    return f"{step}; {line} {what}: {error.details.get('reason')}"

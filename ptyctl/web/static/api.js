@@ -1,9 +1,12 @@
 // Calls of the daemon over HTTP, and the signed-in principal.
 
+import { age, mark } from "./clock.js";
+
 /** @typedef {{name: string, kind: string, role: string}} Principal */
 /** @typedef {{principal: Principal, csrf: string, version: string, task_id: string, ts: number}} Login ts: the daemon's clock */
 /** @typedef {Record<string, any>} Json */
 /** @typedef {RequestInit & {limitMs?: number | undefined}} Options limitMs: OFFLINE after this time */
+/** @typedef {import("./clock.js").Mark} Mark */
 
 /** An error of a call, as docs/contracts.md describes it. */
 export class ApiError extends Error {
@@ -19,6 +22,8 @@ export class ApiError extends Error {
 
 /** Error codes of pty_* methods that have another name elsewhere. @type {Record<string, string>} */
 const PTY_CODES = { closed: "ALREADY_CLOSED", eof: "REMOTE_CLOSED" };
+/** What a person does is not carried out later than this, by a daemon that hung: they do not expect it any more. */
+const LATE_MS = 5_000;
 const RETRYABLE = ["busy", "io_error", "locked"];
 /** Size of a page of a recording. */
 const RECORDING_BYTES = 1 << 18;
@@ -32,6 +37,8 @@ let current = null;
 let loginChanged = () => {};
 /** How much the daemon's clock is ahead of the browser's (ms). */
 let ahead = 0;
+/** The daemon's clock at a moment. @type {{ts: number, at: Mark} | null} */
+let clock = null;
 
 /** The signed-in principal, or null. */
 export const principal = () => current?.principal ?? null;
@@ -79,6 +86,7 @@ export async function me(limitMs) {
 async function readLogin(path, body, limitMs) {
   const sent = Date.now();
   const reply = await (await request(path, body, { limitMs })).json();
+  clock = { ts: reply.ts, at: mark() };
   ahead = Math.round(reply.ts - (sent + Date.now()) / 2);
   return reply;
 }
@@ -101,6 +109,18 @@ export async function call(method, fields = {}, options = {}) {
   if (reply.ok !== false) return reply;
   const { error, message, hint } = reply; // of a pty_*, blocks_* or screen method
   throw new ApiError({ error_code: PTY_CODES[error] ?? error.toUpperCase(), message, hint, details: reply, retryable: RETRYABLE.includes(error) });
+}
+
+/**
+ * Calls a method for what a person does now: the daemon refuses it if it is late.
+ * @param {string} method
+ * @param {Json} [fields]
+ * @param {Options} [options]
+ * @returns {Promise<Json>}
+ */
+export function act(method, fields, options = {}) {
+  const limit = clock && Math.round(clock.ts + age(clock.at) + LATE_MS);
+  return call(method, fields, { ...options, ...(limit && { headers: { "X-Ptyctl-Not-After": String(limit) } }) });
 }
 
 /**
@@ -170,9 +190,9 @@ async function request(path, body, { limitMs, signal, ...options } = {}) {
  * @param {RequestInit} options
  */
 async function send(path, body, options) {
-  const headers = { "Content-Type": "application/json", "X-Ptyctl-CSRF": current?.csrf ?? "" };
+  const headers = { "Content-Type": "application/json", "X-Ptyctl-CSRF": current?.csrf ?? "", ...options.headers };
   const post = body && { method: "POST", headers, body: JSON.stringify(body) };
-  const response = await fetch(path, { ...post, ...options }).catch((error) => {
+  const response = await fetch(path, { ...options, ...post }).catch((error) => {
     if (error.name === "AbortError") throw error;
     const hint = "check the network, and that the daemon runs: ptyctl daemon status";
     throw new ApiError({ error_code: "OFFLINE", message: "The daemon does not answer.", hint, retryable: true });

@@ -193,12 +193,12 @@ export function createKeyboard(session, { onError, changed, answered, clock, adm
   /** @param {Refusal} refusal */
   const refusalNotice = ({ text, reason, pending, dropped }) =>
     html`<div class="notice bad refused" role="alert">
-      ${text
-        ? html`<strong>${pending ? "Not run yet" : "Refused"}:</strong> <code>${visible(text)}</code> ${reason ? html`(${name(reason)}).` : nothing}`
+      <span>${text
+        ? html`<strong>${pending ? "Not run yet" : "Refused"}:</strong> <code>${visible(text)}</code>${reason ? html` (${name(reason)})` : nothing}.`
         : html`<strong>A line of yours was refused.</strong>`}
-      It belongs to a command that is not finished, so nothing more that you type is sent.
-      ${dropped ? `${count(dropped)} not sent.` : nothing}
-      ${pending ? "Wait until the line is approved, or press Ctrl-C" : "Press Ctrl-C"} to leave the command; then begin it again without that line.
+        It belongs to a command that is not finished, so nothing more that you type is sent.
+        ${dropped ? `${count(dropped)} not sent.` : nothing}
+        ${pending ? "Wait until the line is approved, or press Ctrl-C" : "Press Ctrl-C"} to leave the command; then begin it again without that line.</span>
       <button type="button" class="small" ?disabled=${!stream.isLive()} @click=${leave}>Leave the command (Ctrl-C)</button>
     </div>`;
 

@@ -1,7 +1,7 @@
 // The lock of a session: who may type. Only the holder's input is sent, and only the holder's page resizes the terminal.
 // A lock belongs to the page, not to a view: it survives other views, and a reload of its tab within its time.
 
-import { ApiError, call, principal, serverTime, taskId } from "./api.js";
+import { act as actNow, ApiError, call, principal, serverTime, taskId } from "./api.js";
 import { age, mark } from "./clock.js";
 import { store } from "./features.js";
 import { html, nothing } from "./lit.js";
@@ -134,7 +134,7 @@ function createLock(session) {
    * @param {Record<string, any>} [fields]
    * @param {import("./api.js").Options} [options]
    */
-  const act = (action, fields, options) => call("ptyctl_session", { action, session_id: session, task_id: taskId(), ...fields }, options);
+  const act = (action, fields, options) => (action === "lock" ? actNow : call)("ptyctl_session", { action, session_id: session, task_id: taskId(), ...fields }, options);
 
   /** Whether this page uses the lock. @param {boolean} value */
   const setActive = (value) => {

@@ -22,6 +22,7 @@ from fixtures.tcp_proxy import TcpProxy, tcp_proxy
 from ptyctl.daemon.control import WEB, BlockingClient
 from ptyctl.daemon.runtime_dir import RuntimeDir
 
+from .desk import ASKED, navigate
 from .visitor import Visitor
 
 #: Longer than the time after which the page is stale, and than that for which keys are sent; shorter than the TTL.
@@ -184,3 +185,43 @@ async def test_list_that_hears_nothing_reports_it_and_continues(
         line.heal()
         await expect(line.page.locator(".offline")).to_have_count(0)
         await expect(line.page.locator("tbody tr")).to_have_count(1)
+
+
+async def test_take_over_while_the_daemon_hangs_does_not_happen_later(
+    runtime_dir: RuntimeDir, browser: Browser, tmp_path: Path
+) -> None:
+    async with _line(runtime_dir, browser, tmp_path / "work", "stopped") as line:
+        target = {"session_id": line.page.url.rpartition("/")[2], "task_id": "other"}
+        await line.visitor.call("ptyctl_session", action="lock", lock_ttl_ms=600_000, **target)
+        await line.visitor.expect_lock("(other) has the lock")
+        await line.page.get_by_role("button", name="Take over").click()
+        await line.page.get_by_role("textbox", name="Reason").fill("urgent")
+        line.cut()
+        await line.page.keyboard.press("Enter")
+        await expect(line.veil).to_be_visible()
+        line.heal()
+        await expect(line.veil).to_have_count(0)
+        await expect(line.page.locator(".toast.bad")).to_be_visible()
+        assert (await line.visitor.call("ptyctl_session", action="status", **target))["lock_holder"] == "other"
+
+
+async def test_answer_to_a_request_while_the_daemon_hangs_does_not_happen_later(
+    runtime_dir: RuntimeDir, browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PTYCTL_APPROVALS", '{"allow_self": true}')
+    async with _line(runtime_dir, browser, tmp_path / "work", "stopped") as line:
+        target = {"session_id": line.page.url.rpartition("/")[2], "task_id": "web"}
+        await line.visitor.call("ptyctl_session_exec", cmd="mkfs.ext4() { touch ran; }", **target)
+        asked = await line.visitor.call("ptyctl_session_exec", cmd=ASKED, timeout_ms=0, **target)
+        request = asked["approval"]["approval_id"]
+        await navigate(line.page, f"/approvals?id={request}")
+        button = line.page.get_by_role("button", name="Approve")
+        await expect(button).to_be_enabled()
+        line.cut()
+        await button.click()
+        await expect(line.page.locator(".offline")).to_be_visible()
+        line.heal()
+        await expect(line.page.locator(".offline")).to_have_count(0)
+        await expect(line.page.locator(".toast.bad")).to_be_visible()
+        answered = await line.visitor.call("approvals", action="get", approval_id=request)
+        assert (answered["approval"]["state"], line.files()) == ("pending", [])

@@ -1,6 +1,6 @@
 // The inbox: each request with the live screen of its session, and the text marked where it would be typed.
 
-import { ApiError, call, principal, serverTime } from "../api.js";
+import { act, ApiError, call, principal, serverTime } from "../api.js";
 import { toCells } from "../cells.js";
 import { askToNotify, canAskToNotify, notifyPerson, observeVisibility } from "../features.js";
 import { html, keyed, nothing, ref, render, repeat } from "../lit.js";
@@ -364,7 +364,7 @@ export function mount(root) {
     update();
     try {
       const said = comment.trim();
-      const reply = await call("approvals", { approval_id: id, via: "web", ...(said && { comment: said }), ...fields });
+      const reply = await act("approvals", { approval_id: id, via: "web", ...(said && { comment: said }), ...fields });
       if (all.get(id) === known) all.set(id, reply.approval);
       else void fetchSelected(id); // the stream has sent a state meanwhile, which may be newer or older
       if (fields.action === "revoke") toast("Revoked.", "good");

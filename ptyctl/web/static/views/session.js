@@ -1,6 +1,6 @@
 // A session: the live terminal, its blocks as cards, the lock, and messages.
 
-import { ApiError, call, principal, serverTime, taskId } from "../api.js";
+import { act, ApiError, call, principal, serverTime, taskId } from "../api.js";
 import { createCards } from "../cards.js";
 import { mark } from "../clock.js";
 import { copyText, onSizeChange, store } from "../features.js";
@@ -249,7 +249,7 @@ export function mount(root, params) {
     const field = /** @type {HTMLInputElement} */ (/** @type {HTMLFormElement} */ (event.target).elements.namedItem("message"));
     if (!field.value.trim()) return;
     try {
-      await call("notify", { session_id: session, task_id: taskId(), sender: principal()?.name, message: field.value });
+      await act("notify", { session_id: session, task_id: taskId(), sender: principal()?.name, message: field.value });
       field.value = "";
     } catch (failed) {
       toastError(failed);
@@ -260,7 +260,7 @@ export function mount(root, params) {
   async function closeSession() {
     const text = "All its programs end, whoever has the lock. The history stays.";
     if (!(await confirmDialog({ title: `Close ${name}?`, text, action: "Close the session", danger: true }))) return;
-    await call("ptyctl_session", { action: "close", session_id: session, task_id: taskId(), force: true }).catch(toastError);
+    await act("ptyctl_session", { action: "close", session_id: session, task_id: taskId(), force: true }).catch(toastError);
   }
 
   /** @param {boolean} on */
