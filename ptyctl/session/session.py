@@ -949,6 +949,8 @@ class Session:
             return in_foreground
         if shell is not None and shell.marker is not None:
             return shell.marker.dialect
+        if self.terminal.shell_in_foreground() is False:  # a relay, such as sudo, whose shell was not probed yet
+            return None
         return shell_dialect(self.spec.program or "")
 
     def has_shell(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from unittest.mock import patch
 
 from fixtures.servers.nats import NatsCluster
 from ptyctl.api import Controller
@@ -58,7 +59,8 @@ async def forwarded(local: LocalController, cluster: NatsCluster, site: str) -> 
             stack.push_async_callback(connection.close)
             nodes.append(await stack.enter_async_context(FleetNode(connection, site, name)))
         owner, client = nodes
-        await owner.serve(local, local)
+        with patch.object(owner.ownership, "use_state"):  # it would mark the state directory, and `local` is no node
+            await owner.serve(local, local)
         await until(lambda: client.nodes.is_up("owner"))
         own = await client.links.controller("owner")
         yield _ClientNode(

@@ -138,7 +138,7 @@ async def test_principal_with_devices_gets_no_name_of_another_device(
         assert "core" not in str(unknown.value.payload())
 
 
-@pytest.mark.parametrize("config", ["ProxyJump core-jump", "ProxyCommand echo core-jump >&2", "Port core-jump"])
+@pytest.mark.parametrize("config", ["ProxyJump core-jump", "ProxyCommand echo core-jump >&2"])
 async def test_principal_with_devices_gets_no_name_of_a_host_on_the_route_of_the_ssh_configuration(
     make_controller: MakeController, devices_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str
 ) -> None:

@@ -330,8 +330,9 @@ class LoginDialog:
 
     def _output_end(self, lines: list[str]) -> LoginAction | None:
         end = classify(lines, self._profile)
-        if end.pager is not None:
-            return _key("quit_pager", end.pager.quit)
+        if end.pager is not None:  # words of other families' pagers may ask for a key before the login
+            is_own = any(pager.pattern.matches(lines[-1]) for pager in self._platform.pagers)
+            return (None if is_own else self._asleep(lines)) or _key("quit_pager", end.pager.quit)
         if end.prompt is not None:
             return self._leave(end.prompt.mode) or LoginAction("done", enter=False, mode=end.prompt.mode)
         if end.kind == "buried_prompt":
