@@ -213,6 +213,15 @@ def test_resolve_jump_host_for_all_hosts_skips_itself(home: Path) -> None:
     assert hosts(SshConnectOptions("gate")) == ["u@gate:22"]
 
 
+@pytest.mark.parametrize("jump", ["gate", "GATE"])
+def test_resolve_jump_host_with_address_of_target_is_kept(home: Path, jump: str) -> None:
+    """Behind the jump host, or its ProxyCommand, the address may be another machine."""
+    address = "  HostName 127.0.0.1\n"
+    write_config(home, f"Host box\n  ProxyJump {jump}\n{address}Host gate GATE\n{address}  ProxyCommand relay\n")
+    route = resolve(SshConnectOptions("box"))
+    assert [(hop.is_jump_host, hop.proxy_command) for hop in route] == [(True, "relay"), (False, None)]
+
+
 def test_resolve_circular_jump_hosts_terminates(home: Path) -> None:
     write_config(home, "User u\nHost a\n ProxyJump b\nHost b\n ProxyJump a\n")
     assert hosts(SshConnectOptions("a")) == ["u@b:22", "u@a:22"]

@@ -56,6 +56,14 @@ class SshEndpoint:
         """The command line to connect through, unless there is a jump host."""
         return self.settings.proxy_command
 
+    def is_same_host(self, other: SshEndpoint) -> bool:
+        """Return whether this jump host is another host of the route, by name.
+
+        The address alone does not tell: behind a jump host or a ProxyCommand, it may be another machine.
+        """
+        names = (other.name.lower(), other.host.lower())
+        return self.name.lower() in names and (self.host, self.port) == (other.host, other.port)
+
     @property
     def label(self) -> str:
         """The name in messages."""
@@ -98,8 +106,7 @@ class _Resolver:
         """Return the endpoints of ProxyJump, without hosts already on the route: a ProxyJump under `Host *` includes itself."""
         hops = parse_jump_hosts(endpoint.proxy_jump) if endpoint.proxy_jump else ()
         found = (self._endpoint(hop, is_jump_host=True) for hop in hops)
-        on_route = {(hop.host, hop.port) for hop in following}
-        return self._with_jumps(tuple(hop for hop in found if (hop.host, hop.port) not in on_route), following)
+        return self._with_jumps(tuple(hop for hop in found if not any(map(hop.is_same_host, following))), following)
 
     def _endpoint(self, hop: SshJumpHost, *, is_jump_host: bool) -> SshEndpoint:
         options = self._options
