@@ -262,6 +262,34 @@ async def test_host_key_certificate_of_known_authority_is_accepted(tmp_path: Pat
     assert error.details["reason"] == "unknown"
 
 
+async def test_host_key_certificate_of_authority_without_port_is_accepted(tmp_path: Path) -> None:
+    authority, key = (asyncssh.generate_private_key("ssh-ed25519") for _ in range(2))
+    certificate = authority.generate_host_certificate(key, "host", principals=[HOST])
+    async with running_ssh_server(LOGIN, server_host_keys=[(key, certificate)]) as server:
+        await open_with(server, write(tmp_path / "known", f"@cert-authority {HOST} {format_key(authority)}"))
+
+
+@pytest.mark.parametrize("fault", ["authority", "name", "date"])
+async def test_host_key_certificate_that_is_not_accepted_stands_for_its_key(tmp_path: Path, fault: str) -> None:
+    authority, other, key = (asyncssh.generate_private_key("ssh-ed25519") for _ in range(3))
+    signer = other if fault == "authority" else authority
+    principals = ["other.example"] if fault == "name" else [HOST]
+    dates: dict[str, int] = {"valid_after": 1, "valid_before": 2} if fault == "date" else {}
+    certificate = signer.generate_host_certificate(key, "host", principals=principals, **dates)
+    async with running_ssh_server(LOGIN, server_host_keys=[(key, certificate)]) as server:
+        name = f"[{HOST}]:{server.port}"
+        trusted = f"@cert-authority {name} {format_key(authority)}\n"
+        await open_with(server, write(tmp_path / "known", f"{trusted}{name} {format_key(key)}\n"))
+        unknown = write(tmp_path / "known", f"{trusted}{name} {other_key()}\n")
+        attempts = len(server.attempts)
+        with pytest.raises(HostKeyMismatch):
+            await open_with(server, unknown)
+        revoked = write(tmp_path / "known", f"{trusted}{name} {format_key(key)}\n@revoked * {format_key(key)}\n")
+        with pytest.raises(HostKeyMismatch, match="revoked"):
+            await open_with(server, revoked)
+        assert len(server.attempts) == attempts
+
+
 async def test_host_key_of_port_22_is_accepted_on_other_ports(server: FakeSshd, known_hosts: Path) -> None:
     data = server.known_hosts_line.split(" ", 1)[1]
     await open_with(server, write(known_hosts, f"{HOST} {data}"))

@@ -133,6 +133,31 @@ async def test_unreadable_line_that_revokes_nothing_has_no_effect(server: FakeSs
     await open_with(server, folder, "")
 
 
+async def test_revoked_line_with_key_cut_off_refuses(server: FakeSshd, folder: Path) -> None:
+    (folder / "known").write_text(f"{server.known_hosts_line}@revoked * {key_of(server)[:-12]}\n")
+    with pytest.raises(InvalidOption, match="line 2, revokes a key"):
+        await open_with(server, folder, "")
+    assert not server.attempts
+
+
+async def test_key_type_without_revoked_key_is_requested_first(folder: Path) -> None:
+    keys = [asyncssh.generate_private_key(kind) for kind in ("ssh-ed25519", "ecdsa-sha2-nistp256")]
+    async with running_ssh_server(LOGIN, server_host_keys=keys) as server:
+        known = "".join(f"[{HOST}]:{server.port} {format_key(key)}\n" for key in keys)
+        (folder / "known").write_text(f"{known}@revoked * {format_key(keys[0])}\n")
+        await open_with(server, folder, "")
+        (folder / "known").write_text(f"{known}" + "".join(f"@revoked * {format_key(key)}\n" for key in keys))
+        await refused_after(server, folder)
+
+
+async def refused_after(server: FakeSshd, folder: Path) -> None:
+    """Check that an open fails before another login than the earlier one."""
+    attempts = len(server.attempts)
+    with pytest.raises(HostKeyMismatch, match="revoked"):
+        await open_with(server, folder, "")
+    assert len(server.attempts) == attempts
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 async def test_key_in_revoked_host_keys_refuses(server: FakeSshd, folder: Path, policy: str) -> None:
     (folder / "known").write_text(server.known_hosts_line)
@@ -146,7 +171,23 @@ async def test_other_key_in_revoked_host_keys_has_no_effect(server: FakeSshd, fo
     await open_with(server, folder, "RevokedHostKeys ~/revoked")
 
 
-@pytest.mark.parametrize("content", [None, "ssh-ed25519 AAAA", "garbage", "SSHKRL\n\0garbage"])
+def cut_off(kind: str, count: int) -> str:
+    """Return a public key without its last characters, which are still base64."""
+    return format_key(asyncssh.generate_private_key(kind))[:-count]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        "ssh-ed25519 AAAA",
+        "garbage",
+        "SSHKRL\n\0garbage",
+        cut_off("ssh-ed25519", 12),
+        cut_off("ecdsa-sha2-nistp256", 8),
+        cut_off("ssh-rsa", 20),
+    ],
+)
 @pytest.mark.parametrize("policy", ["strict", "disabled"])
 async def test_revoked_host_keys_that_cannot_be_read_refuse(
     server: FakeSshd, folder: Path, content: str | None, policy: str

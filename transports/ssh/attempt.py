@@ -168,7 +168,13 @@ class SshClient(asyncssh.SSHClient):
 
         def checked(key_data: bytes) -> asyncssh.SSHKey:
             self._host_keys.present(key_data)
-            key: asyncssh.SSHKey = validate(key_data)
+            try:
+                key: asyncssh.SSHKey = validate(key_data)
+            except asyncssh.HostKeyNotVerifiable:
+                subject = self._host_keys.known_subject(key_data)
+                if subject is None:
+                    raise
+                key = validate(subject)
             return key
 
         conn.validate_server_host_key = checked

@@ -150,11 +150,16 @@ class HostKeyCheck:
 
     @property
     def _uses_authorities(self) -> bool:
-        return self._pinned is None and self._policy != "disabled" and bool(self._known.authorities)
+        return self._pinned is None and self._policy != "disabled" and bool(self._authorities)
+
+    @property
+    def _authorities(self) -> frozenset[bytes]:
+        """The certificate authorities for the host, with its port and, as in ssh(1), without it."""
+        return self._known.authorities | self._known_without_port.authorities
 
     def trusted(self) -> tuple[Sequence[asyncssh.SSHKey], Sequence[asyncssh.SSHKey], Sequence[asyncssh.SSHKey]]:
         """Return asyncssh's `known_hosts`: no host keys, the certificate authorities, and no revoked keys."""
-        authorities = [key for key in map(_import, sorted(self._known.authorities)) if key is not None]
+        authorities = [key for key in map(_import, sorted(self._authorities)) if key is not None]
         return (_NO_KEYS, authorities if self._uses_authorities else _NO_KEYS, _NO_KEYS)
 
     def algorithms(self) -> list[str] | tuple[()]:
@@ -187,6 +192,16 @@ class HostKeyCheck:
             hint = "do not connect until the host has a new key"
             self.failure = self._mismatch("changed", fingerprint(key), _type_name(key), why, hint)
             raise asyncssh.HostKeyNotVerifiable("the host key is revoked")
+
+    def known_subject(self, blob: bytes) -> bytes | None:
+        """Return the key in a certificate that was rejected, if that key itself is known; otherwise None.
+
+        As in ssh(1), a certificate that is not accepted (its authority, names or dates) stands for its key.
+        """
+        parts = parts_of(blob)
+        if len(parts) == 1 or self._pinned is not None:
+            return None
+        return parts[1] if self._is_known_blob(parts[1]) else None
 
     def _revocation(self, parts: Sequence[bytes]) -> str | None:
         """Return what revokes a key; None if nothing that was read does."""
@@ -297,8 +312,11 @@ class HostKeyCheck:
         return None
 
     def _is_known(self, key: asyncssh.SSHKey) -> bool:
+        return self._is_known_blob(key.public_data)
+
+    def _is_known_blob(self, blob: bytes) -> bool:
         """Return whether the key is known. As in ssh(1), the port 22 key also matches a port without an entry."""
-        return (self._known if self._known.keys else self._known_without_port).has(key.public_data)
+        return (self._known if self._known.keys else self._known_without_port).has(blob)
 
     def _key_mismatch(self, reason: str, key: asyncssh.SSHKey) -> HostKeyMismatch:
         return self._mismatch(reason, key.get_fingerprint(), key.get_algorithm(), *self._explain(reason, key))

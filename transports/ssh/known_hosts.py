@@ -16,6 +16,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import asyncssh
 
@@ -28,6 +29,8 @@ _AUTHORITY = b"@cert-authority"
 KRL_MAGIC = b"SSHKRL\n\0"
 #: Of a certificate's key type (OpenSSH PROTOCOL.certkeys).
 _CERTIFICATE = b"-cert-v01@openssh.com"
+#: The number of fields in a key, with its type.
+_FIELDS = {b"ssh-rsa": 3, b"ssh-dss": 5, **{f"ecdsa-sha2-nistp{bits}".encode(): 3 for bits in (256, 384, 521)}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,26 @@ def decode_key(kind: bytes, data: bytes) -> bytes | None:
         blob = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         return None
-    return blob if kind and blob_type(blob) == kind else None
+    return blob if kind and blob_type(blob) == kind and _is_complete(kind, blob) else None
+
+
+def _is_complete(kind: bytes, blob: bytes) -> bool:
+    """Return whether a binary key is not cut off: all its fields are there, and nothing follows them (RFC 4253 6.6)."""
+    if kind.endswith(_CERTIFICATE):
+        return _decode_certificate(blob) is not None
+    fields = position = 0
+    while position + 4 <= len(blob):
+        position += 4 + int.from_bytes(blob[position : position + 4], "big")
+        fields += 1
+    return position == len(blob) and fields >= _FIELDS.get(kind, 2)
+
+
+def _decode_certificate(blob: bytes) -> asyncssh.SSHCertificate | None:
+    """Return the certificate; None if it cannot be read."""
+    try:
+        return asyncssh.public_key.decode_ssh_certificate(blob)
+    except ValueError:
+        return None
 
 
 def blob_type(blob: bytes) -> bytes | None:
@@ -150,7 +172,8 @@ class KnownKeys:
 
     @property
     def types(self) -> list[str]:
-        return [kind for kind, _ in self.keys]
+        """The types of the keys that are not revoked: as in ssh(1), a type with a revoked key is not preferred."""
+        return [kind for kind, blob in self.keys if blob not in self.revoked]
 
     def has(self, blob: bytes) -> bool:
         return any(blob == known for _, known in self.keys)
@@ -222,8 +245,8 @@ def parts_of(blob: bytes) -> tuple[bytes, ...]:
     """Return a presented key and the keys that it stands for: of a certificate, also its subject's and its authority's."""
     if not (blob_type(blob) or b"").endswith(_CERTIFICATE):
         return (blob,)
-    certificate = asyncssh.public_key.decode_ssh_certificate(blob)
-    return (blob, certificate.key.public_data, certificate.signing_key.public_data)  # type: ignore[attr-defined]
+    certificate: Any = asyncssh.public_key.decode_ssh_certificate(blob)
+    return (blob, certificate.key.public_data, certificate.signing_key.public_data)
 
 
 def fingerprint(blob: bytes) -> str:
