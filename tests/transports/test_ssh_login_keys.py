@@ -301,10 +301,18 @@ async def test_identity_file_orders_keys_of_agent(agent: str, home: Path, key: a
     second.write_public_key(home / "second.pub")
     write_key(home / "in_file", in_file)
     lines = "IdentityFile ~/third\nIdentityFile ~/in_file\nIdentityFile ~/second.pub\n"
-    listed = [third.public_data, second.public_data]
+    listed = [second.public_data, third.public_data]  # the named ones first, in the agent's order
     assert await order(configure(home, lines)) == [*listed, key.public_data, in_file.public_data]
     assert await order(configure(home, f"{lines}IdentitiesOnly yes\n")) == [*listed, in_file.public_data]
     assert await order(configure(home, "")) == [key.public_data, second.public_data, third.public_data]
+
+
+async def test_identity_file_may_be_a_certificate_of_another_key(home: Path, key: asyncssh.SSHKey) -> None:
+    write_key(home / "mine", key)
+    authority = asyncssh.generate_private_key("ssh-ed25519")
+    signed = certify(authority, key, home / "signed.pub")
+    lines = "IdentityFile ~/signed.pub\nIdentityFile ~/mine\n"
+    assert await order(configure(home, lines)) == [signed.public_data, key.public_data]
 
 
 async def test_key_in_file_and_agent_is_tried_once(agent: str, home: Path, key: asyncssh.SSHKey) -> None:

@@ -72,9 +72,9 @@ def _ordered(files: _KeyFiles, agent: Sequence[asyncssh.SSHKeyPair], identities_
         if certificate.key.public_data in signers
     ]
     used = {pair.public_data for pair in certified}
-    place = {blob: number for number, blob in reversed(list(enumerate(files.identities)))}
-    listed = sorted((pair for pair in agent if pair.public_data in place), key=lambda pair: place[pair.public_data])
-    others = [] if identities_only else [pair for pair in agent if pair.public_data not in place]
+    # Both in the agent's order, as in ssh(1).
+    listed = [pair for pair in agent if pair.public_data in files.identities]
+    others = [] if identities_only else [pair for pair in agent if pair.public_data not in files.identities]
     in_agent = {pair.public_data for pair in agent}
     in_files = [pair for pair in files.pairs if pair.public_data not in in_agent]
     return [*certified, *(pair for pair in (*listed, *others, *in_files) if pair.public_data not in used)]
@@ -131,7 +131,9 @@ def _read_key_files(endpoint: SshEndpoint) -> _KeyFiles:
     paths = endpoint.settings.identity_files if auth.private_key_path is None else (absolute_path(auth.private_key_path),)
     beside = [certificate for path in paths for certificate in _certificates(f"{path}-cert.pub")]
     configured = [certificate for path in endpoint.settings.certificate_files for certificate in _certificates(path)]
-    certificates = tuple({certificate.public_data: certificate for certificate in (*configured, *beside)}.values())
+    # `ssh -i signed-cert.pub -i key`: an identity file may itself be a certificate.
+    named = [certificate for path in paths for certificate in _certificates(path)]
+    certificates = tuple({certificate.public_data: certificate for certificate in (*configured, *beside, *named)}.values())
     uses_files = auth.method in ("auto", "private_key") and not auth.names_a_key
     pairs = [pair for path in paths for pair in _pairs_if_usable(path, auth.passphrase)] if uses_files else []
     identities = [blob for path in paths for blob in _public_keys(path)]
