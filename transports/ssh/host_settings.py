@@ -90,7 +90,7 @@ class HostSettings:
     environment: tuple[tuple[str, str], ...] = ()
     algorithms: tuple[tuple[str, tuple[str, ...]], ...] = ()
     login: tuple[tuple[str, bool | tuple[str, ...]], ...] = ()
-    network: tuple[tuple[str, str | bool], ...] = ()
+    network: tuple[tuple[str, str | bool | int], ...] = ()
 
 
 def settings_for(hop: SshJumpHost, options: SshConnectOptions, context: ProgramContext, deadline: float) -> HostSettings:
@@ -412,7 +412,7 @@ class _Values:
         if preferred := self.first("preferredauthentications"):
             yield "preferred_auth", tuple(preferred.split(","))
 
-    def network(self) -> Iterable[tuple[str, str | bool]]:
+    def network(self) -> Iterable[tuple[str, str | bool | int]]:
         family = (self.first("addressfamily") or "any").lower()
         if family in ("inet", "inet6"):
             yield "family", family
@@ -420,6 +420,11 @@ class _Values:
             yield "bind_address", address
         if not self.flag("tcpkeepalive", default=True):
             yield "tcp_keepalive", False
+        size, seconds = rekey_limit(" ".join(self._found.get("rekeylimit", ())))
+        if size:
+            yield "rekey_bytes", size
+        if seconds:
+            yield "rekey_seconds", seconds
 
     def _invalid(self, what: str) -> InvalidOption:
         return InvalidOption(f"the settings for {self._lookup.host} in the SSH configuration cannot be used: {what}")
@@ -445,7 +450,7 @@ def _select(text: str, supported: list[str], default: list[str]) -> list[str]:
     return rest + matching if change == "+" else matching + rest
 
 
-def asyncssh_arguments(settings: Mapping[str, str | bool]) -> dict[str, object]:
+def asyncssh_arguments(settings: Mapping[str, str | bool | int]) -> dict[str, object]:
     """Return the arguments of asyncssh for `HostSettings.network`."""
     arguments: dict[str, object] = {}
     if family := settings.get("family"):
@@ -454,7 +459,19 @@ def asyncssh_arguments(settings: Mapping[str, str | bool]) -> dict[str, object]:
         arguments["local_addr"] = (address, 0)
     if "tcp_keepalive" in settings:
         arguments["tcp_keepalive"] = False
+    arguments |= {name: settings[name] for name in ("rekey_bytes", "rekey_seconds") if name in settings}
     return arguments
+
+
+def rekey_limit(text: str) -> tuple[int, int]:
+    """Return the bytes and the seconds of RekeyLimit (ssh_config(5)); 0 for a default, and for what cannot be read."""
+    size, time_, *_ = [*text.lower().split(), "", ""]
+    number = re.fullmatch(r"(\d{1,12})([kmg]?)", size)
+    amount = int(number[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[number[2]] if number else 0
+    # The TIME FORMATS of sshd_config(5): numbers with units, in seconds without one.
+    parts = re.findall(r"(\d{1,9})([smhdw]?)", time_) if re.fullmatch(r"(?:\d{1,9}[smhdw]?)+", time_) else []
+    unit = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+    return amount, sum(int(count) * unit[name] for count, name in parts)
 
 
 def read_without_ssh(hop: SshJumpHost, options: SshConnectOptions, context: ProgramContext, deadline: float) -> HostSettings:

@@ -29,7 +29,7 @@ _COMMANDS = frozenset({"proxycommand", "remotecommand", "knownhostscommand", "lo
 #: Settings of which every line counts; of the others the first.
 _REPEATED = frozenset({"identityfile", "certificatefile", "sendenv"})
 #: Settings whose line has several values.
-_LISTS = frozenset({"userknownhostsfile", "globalknownhostsfile", "sendenv", "setenv", "revokedhostkeys"})
+_LISTS = frozenset({"userknownhostsfile", "globalknownhostsfile", "sendenv", "setenv", "revokedhostkeys", "rekeylimit"})
 #: A user name that a shell reads as something else than one word. Stricter than ssh(1), which lets `$NAME` pass.
 _UNSAFE_USER = re.compile(r"^-|[\x00-\x20\x7f'`\";&<>|(){}$*?\[\]~#!]|\\$")
 
