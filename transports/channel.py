@@ -98,6 +98,11 @@ class TerminalStatus:
         """Return whether the foreground program was started; False for the fork of a shell, which has the shell's name."""
         return True
 
+    @property
+    def kill_key(self) -> bytes:
+        """The key that deletes the unsubmitted line of a terminal in canonical mode; empty in another mode, or if unknown."""
+        return b""
+
     def reads_password(self) -> bool:
         """Return whether sudo or a similar program in the foreground reads a line without echo; False if unknown."""
         return False

@@ -55,6 +55,8 @@ _ENDING = (termios.VINTR, termios.VQUIT, termios.VSUSP, termios.VEOF, termios.VE
 _REWRITING = termios.IUCLC | termios.ISTRIP | termios.IGNCR
 #: Control characters that the terminal driver interprets: always, and only in canonical mode (indices of `c_cc` in termios(3)).
 _TAKEN = (termios.VINTR, termios.VQUIT, termios.VSUSP, termios.VSTART, termios.VSTOP)
+#: A special character that has no key (_POSIX_VDISABLE).
+_DISABLED = b"\0"
 _EDITING = (
     *(termios.VERASE, termios.VKILL, termios.VEOF, termios.VEOL, termios.VEOL2),
     *(termios.VWERASE, termios.VLNEXT, termios.VREPRINT),
@@ -354,6 +356,15 @@ class LocalChannel(LocalProgram):
     @property
     def canonical(self) -> bool | None:
         return bool(self._local_modes() & termios.ICANON)
+
+    @property
+    def kill_key(self) -> bytes:
+        try:
+            _, _, _, local_modes, _, _, characters = termios.tcgetattr(self._master)
+        except (termios.error, ValueError):
+            return b""
+        key = characters[termios.VKILL]
+        return key if local_modes & termios.ICANON and key != _DISABLED else b""
 
     @property
     def rewrites_input(self) -> bool:

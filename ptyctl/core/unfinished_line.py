@@ -31,6 +31,7 @@ class UnfinishedLine:
         entered_by: the owner that ended that line.
         interrupted: whether Ctrl-C ended that line.
         filled: text that the shell has put into the line; empty if the text is unknown, None if there is none.
+        is_doubted: whether `filled` is only a doubt; see `doubt`.
         cleared: number of calls of `clear`.
         inputs: number of inputs of users.
         lines: number of lines that users have entered since `clear`.
@@ -41,7 +42,7 @@ class UnfinishedLine:
     def __init__(self) -> None:
         self.raw = self.entered_raw = -1
         self.entered_by: Owner | None = None
-        self.interrupted = self._keys = self.incomplete = False
+        self.interrupted = self._keys = self.incomplete = self.is_doubted = False
         self.filled: bytes | None = None
         self.cleared = self.inputs = self.lines = self.lines_read = 0
         self._is_in_driver = False
@@ -127,7 +128,15 @@ class UnfinishedLine:
         The record is kept until a user ends the line, because a later prompt may be forged.
         """
         self.raw = raw if self.raw < 0 else self.raw
-        self.filled, self._keys = text, True
+        self.filled, self._keys, self.is_doubted = text, True, False
+
+    def doubt(self, raw: int) -> None:
+        """Record that a prompt of the far end is not known: text may be in the line for the command of a run.
+
+        For input of users the line is what they have typed.
+        """
+        self.fill(b"", raw)
+        self.is_doubted = True
 
     def set_incomplete(self, incomplete: bool) -> None:
         """Set whether the ended lines are the beginning of a command."""
@@ -211,7 +220,7 @@ class UnfinishedLine:
 
     def _reset(self) -> None:
         self.raw = -1
-        self._keys = self._pasting = False
+        self._keys = self._pasting = self.is_doubted = False
         self.filled = None
         self._partial = b""
         self._owners.clear()

@@ -55,6 +55,9 @@ _BATCH_BYTES = 256
 _LINE_COST = 32
 #: Keys of line editors; a newline ends a line.
 _LINE_ENDS = re.compile(rb"[\r\n]")
+#: Keys that submit the line in a terminal in canonical mode.
+_END_OF_INPUT = b"\x04"
+_SUBMITS_IN_DRIVER = (b"\r", b"\n", _END_OF_INPUT)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _KEYS = re.compile(r"[\x00-\x09\x0b\x0c\x0e-\x1f\x7f]")
 
@@ -391,7 +394,8 @@ class Authorization:
             self._line.lose()
         if self._reader.other_program_gets(data):
             self._line.read_by_program()
-        self._unfinished.set_incomplete(self._line.is_open)
+        was_incomplete = self._synchronisation.has_lost_lines and self._unfinished.incomplete
+        self._unfinished.set_incomplete(self._line.is_open or was_incomplete)
         self._synchronisation.input_sent(data)
         self._reader.typed(data, secret=secret)
         self._has_secret = (secret or self._has_secret) and (self._line.has_continued or not self._line.is_empty)
@@ -448,20 +452,22 @@ class Authorization:
         self._synchronisation.synchronise()
         self._line.lose()
 
-    def line_restored(self, text: bytes | None, *, is_recorded: bool) -> None:
+    def line_restored(self, inputs: Sequence[tuple[bytes, bool]] | None, text: str | None, *, is_recorded: bool) -> None:
         """Continue the pending line of an earlier process.
 
-        Lines that it may continue are not known. At a shell's prompt the screen cannot show them, so it is not judged by that.
+        If the lines that it may continue are not known, a line at a shell's prompt is not: the screen cannot show them.
 
         Args:
-            text: what was typed of the line, or None if that is not known.
+            inputs: the input since the line was empty, and whether the lines up to the end of each piece are the beginning of
+                a command; None if it is not known.
+            text: what was typed of the line; empty after a line end, None if that is not known.
             is_recorded: whether all input of the earlier process is known.
         """
-        if not self._synchronisation.restored_line_is_known(text):
-            self.lose_line()
-        elif not self._unfinished.empty and text is not None:
-            self.typed(text)
-        self._synchronisation.set_restored(is_recorded=is_recorded)
+        self._synchronisation.restore(inputs, text, is_recorded=is_recorded)
+        if not self._line.is_empty and self._rewrites_input():
+            self._line.lose()
+        if text:
+            self._reader.typed(text.encode(), secret=False)
 
     async def review(self, data: bytes, writer: Writer) -> int:
         """Judge the lines that input submits, as far as they are known before any of it is sent; return their number.
@@ -482,6 +488,8 @@ class Authorization:
         if not self._line.may_be_submitted_by(data):  # so the policy judges keys
             await self._judge_single_keys(data, writer, follows=False)
             return 0
+        if self._ends_input(data, "" if self._line.is_empty else None):
+            return 1
         lines = [] if await self._reader.will_take_password(data) else await self._known_lines(data)
         for _ in range(_JUDGEMENTS):
             judged_by = self._judged_by(writer)
@@ -535,6 +543,7 @@ class Authorization:
                 verdict = stricter(verdict, judgement.verdict(text, places[-1:]))
         is_known = len(known) == len(submitted)
         is_known = is_known and not (self._terminal.rewrites_input() or any(self._recalls(line, places) for line in known))
+        is_known = is_known and not self._synchronisation.may_continue_lost_lines()
         if not is_known:
             verdict = stricter(verdict, judgement.unknown(places))
         if verdict is not None:
@@ -548,6 +557,8 @@ class Authorization:
     async def _admit(self, key: bytes, writer: Writer) -> None:
         line = self._line_submitted_by(key)
         if line is None and (in_driver := self._line_in_driver(key)) is not None:
+            if self._ends_input(key, in_driver):
+                return
             await self._judge_lines([in_driver], writer)
             if self._line_in_driver(key) != in_driver:
                 raise place_changed("the line")
@@ -561,6 +572,10 @@ class Authorization:
         self._enforcement.enforce(verdict, readings[0] if readings else "", places, writer, readable=readable)
         if readings and self._line.line is None:
             self._note_readings(readings)
+
+    def _ends_input(self, key: bytes, line: str | None) -> bool:
+        """Return whether a key ends the input of a program that reads a line, and submits no text: any policy allows that."""
+        return key == _END_OF_INPUT and line == "" and self._places.now()[0].where == "program" and self._reader.reads_line()
 
     def _line_submitted_by(self, key: bytes) -> str | None:
         """Return the line that a key submits; None if it is not known."""
@@ -599,17 +614,17 @@ class Authorization:
         if self._line.is_pasting and BRACKETED_PASTE in self._stream.terminal_modes:
             return self._places.now(), []
         places, readings = await self._line_reader.read(key)
-        if self._reader.is_masked or (self._synchronisation.has_lost_lines and places[0].where == "prompt"):
+        if self._reader.is_masked or self._synchronisation.may_continue_lost_lines():
             return places, []
         return places, readings
 
     def _line_in_driver(self, key: bytes) -> str | None:
-        """Return the line that Enter submits to a read(2) in canonical mode, if the terminal driver certainly has it.
+        """Return the line that Enter or Ctrl-D submits to a read(2) in canonical mode, if the terminal driver certainly has it.
 
         The mode of vi and other keys of the shell's line editor have no effect on it. If the read ends before it gets the
         line, the line editor gets the text and Enter: a macro of that key must not be known.
         """
-        if key not in (b"\r", b"\n") or self._synchronisation.has_lost_lines or self._terminal.rewrites_input():
+        if key not in _SUBMITS_IN_DRIVER or self._synchronisation.may_continue_lost_lines() or self._terminal.rewrites_input():
             return None
         is_certain = self._line.is_readable_at(key) and self._reader.driver_has_line()
         return self._line.typed if is_certain else None
@@ -747,7 +762,7 @@ class Authorization:
             raise place_changed("the text")
         if self._has_secret:
             verdict = replace(verdict, canonical=text)
-        if recalls or self._terminal.rewrites_input():
+        if recalls or self._terminal.rewrites_input() or self._synchronisation.may_continue_lost_lines():
             self._enforcement.enforce(judgement.unknown(places), text, places, writer, readable=False)
         self._enforcement.enforce(verdict, text, places, writer)
 

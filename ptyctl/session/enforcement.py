@@ -177,6 +177,16 @@ class Enforcement:
         is_open = self._line.is_open or self._terminal.unfinished_line.incomplete
         return is_open and places[0].where == "prompt" and not self._far_end.is_device()
 
+    def _shell_runs_command(self) -> bool:
+        """Return whether a shell reads the line in a command (`read -e`), as far as its marks or the system tell."""
+        if self._terminal.shell_in_foreground() is False:  # a nested shell
+            return False
+        if self._far_end.has_marks() and self._stream.command_begun:
+            return self._terminal.shell_in_foreground() is True or not self._terminal.begins_with_prompt(
+                self._terminal.last_line()
+            )
+        return self._terminal.waits_at_prompt() is False
+
     def check_held(self, data: bytes, writer: Writer) -> None:
         """Refuse input of a writer whose line was refused within an unfinished command, until the command is left or ended.
 
@@ -260,11 +270,16 @@ class Enforcement:
         )
 
     def _erasing_keys(self, places: Sequence[Place]) -> bytes:
-        """Return the keys that delete the pending line; none if there is no pending line, or a program reads single keys."""
+        """Return the keys that delete the pending line; none if there is none, or if no key certainly deletes only that.
+
+        A program, and a command of a shell, may end at Ctrl-C. What the terminal driver holds of a line has a key in its modes.
+        """
         if self._line.is_empty:
             return b""
-        if places[0].where == "program":
-            return b"" if self._terminal.takes_keys() else _KILL_LINE
+        if key := self._terminal.kill_key():
+            return PASTE_END + key if self._line.is_pasting else key
+        if places[0].where == "program" or self._shell_runs_command():
+            return b""
         if self._is_in_unfinished_command(places):  # Ctrl-C would end the command, and its next lines would be commands
             keys = _KILL_LINE
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ptyctl.core.control_sequences import ETX
@@ -39,6 +40,14 @@ class LineSynchronisation:
         """Whether an earlier process has sent lines that the pending one may continue."""
         return self._has_lost_lines
 
+    def may_continue_lost_lines(self) -> bool:
+        """Return whether the pending line may continue lines of an earlier process, which are not known.
+
+        It does not in a program of this machine that reads lines itself.
+        """
+        is_program = self._terminal.shell_in_foreground() is False and self._places.now()[0].where == "program"
+        return self._has_lost_lines and not (is_program and self._terminal.reads_line())
+
     def awaits_line(self) -> bool:
         """Return whether the shell will report text that its hooks put into the line."""
         return self._stream.line_follows and self._far_end.has_marks()
@@ -60,7 +69,7 @@ class LineSynchronisation:
         self._has_lost_lines = self._has_lost_lines and not self._has_left_lines()
         if self._line.is_empty and self._is_filled_in():
             self._line.lose()
-        if self._unfinished.filled is not None or self.awaits_line():
+        if (self._unfinished.filled is not None and not self._unfinished.is_doubted) or self.awaits_line():
             self._line.put_after_text()
 
     def set_bindings(self) -> None:
@@ -100,18 +109,29 @@ class LineSynchronisation:
         if self._fills_next_line:
             self._line.put_after_text()
 
-    def restored_line_is_known(self, text: bytes | None) -> bool:
-        """Note the lines of an earlier process; return whether the pending line is known. `text`: what was typed of it."""
-        unfinished = self._unfinished
-        self._has_lost_lines = unfinished.entered_raw >= 0 and not self._at_new_prompt()
-        return not self._has_lost_lines and (unfinished.empty or (text is not None and self._far_end.has_marks()))
+    def restore(self, inputs: Sequence[tuple[bytes, bool]] | None, text: str | None, *, is_recorded: bool) -> None:
+        """Continue the line of an earlier process. For the arguments see `Authorization.line_restored`.
 
-    def set_restored(self, *, is_recorded: bool) -> None:
-        """Set whether all input of an earlier process is known.
-
-        Then a local shell without marks is at an empty prompt if it waits where the last line of that process was entered.
+        If all of its input is known, a local shell without marks is at an empty prompt if it waits where the last line of that
+        process was entered.
         """
-        unfinished = self._unfinished
+        line, unfinished = self._line, self._unfinished
+        line.set_keys(DEVICE_KEYS if self._far_end.is_device() else SHELL_KEYS)
+        self.set_bindings()
+        is_incomplete = unfinished.incomplete
+        for data, is_begun in inputs or ():
+            for _ in line.feed(data):
+                pass
+            if not is_begun:
+                line.read_by_program()
+        if inputs is None:
+            is_entered = unfinished.entered_raw >= 0 and not self._at_new_prompt()
+            self._has_lost_lines = is_entered and not (self._stream.command_begun and not is_incomplete)
+            if text is None:
+                line.lose()
+            else:
+                for _ in line.feed(text.encode()):
+                    pass
         may_verify = is_recorded and not unfinished.owners and unfinished.entered_raw >= 0
         self._may_verify_prompt = may_verify and not self._far_end.has_marks()
 

@@ -344,9 +344,10 @@ class Session:
         self.channel = channel
         if running is not None:
             self.runs.resume(running)
-        is_recorded = self._restore_line(is_running=running is not None)
+        is_recorded, text = self._restore_line(is_running=running is not None)
         await channel.open(self.stream)
-        self.authorization.line_restored(self._restored_text(), is_recorded=is_recorded)
+        inputs = self._last_inputs.unanswered(self.stream.shell_returned_raw) if is_recorded else None
+        self.authorization.line_restored(inputs, text, is_recorded=is_recorded)
         if self.stream.ended is None:
             self._enter("opened")
         self.notices.post("the server was replaced; the terminal and all programs in it continue")
@@ -367,29 +368,33 @@ class Session:
         self.display.terminal_replaced()
         return typed, of_shell, False
 
-    def _restore_line(self, *, is_running: bool) -> bool:
+    def _restore_line(self, *, is_running: bool) -> tuple[bool, str | None]:
         """Restore the unfinished line from the input log. An unknown line counts as text, which the next command clears.
 
         Returns:
-            Whether all input of the earlier process was recorded.
+            Whether all input of the earlier process was recorded; what was typed of the line, None if that is not known.
         """
         line, raw_size = self._unfinished, self.stream.raw_size
         is_known = self._last_inputs.restore(line) and self.input_log.has_room and not self.stream.has_gap
         # an unknown prompt cannot be distinguished from the continuation prompt of an incomplete command
-        if not is_known or (line.entered_raw >= 0 and not self.selector.has_marks):
+        text = self._restored_text() if is_known else None
+        if not is_known:
             line.fill(b"", raw_size)
+        elif line.entered_raw >= 0 and not self.selector.has_marks:
+            line.doubt(raw_size)
         prompt = self.stream.last_prompt
         if not is_running and prompt is not None and prompt.line is not None:
             line.fill(prompt.line, raw_size)
-        return is_known
+            text = None
+        return is_known, text
 
-    def _restored_text(self) -> bytes | None:
-        """Return the text of the restored line; None if other keys, a secret or the shell may have changed it."""
+    def _restored_text(self) -> str | None:
+        """Return the text of the restored line; None if other keys, or a secret, may have changed it."""
         line = self._unfinished
-        if line.empty or line.keys or line.pasting or line.filled is not None:
+        if line.keys or line.pasting:
             return None
-        text = self._last_inputs.text()
-        return text.encode() if text is not None and len(text) == line.characters else None
+        text = "" if line.empty else self._last_inputs.text()
+        return text if text is not None and len(text) == line.characters else None
 
     def renew_shell_nonce(self) -> None:
         """Invalidate the marks of the previous shell; called before another one is started."""

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, Protocol
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.api.policy import PendingApproval, PolicyWarning
 from ptyctl.api.session import Pace
-from ptyctl.core.control_sequences import ETX, INTERRUPT_BYTES, PASTE_BEGIN, PASTE_END
+from ptyctl.core.control_sequences import ETX, INTERRUPT_BYTES, NAK, PASTE_BEGIN, PASTE_END
 from ptyctl.core.lease import Leases, Owner
 from ptyctl.core.principal import Principal
 from ptyctl.core.shells import shell_dialect
@@ -137,6 +137,7 @@ class Writer:
         command: the input is the command of a run, which must begin in an empty line. The policy has judged it already.
         judged: the input is a line, or keys for a program, that the policy has judged already.
         sensitive: record only the length of the input.
+        erases: the owner of the refused line that the session deletes with the input.
         deadline: on the loop's clock; input that the far end has not accepted by then is dropped.
         trace_id: the trace id of the call.
         review: the result of judging the input.
@@ -147,6 +148,7 @@ class Writer:
     command: bool = False
     judged: Literal["line", "keys"] | None = None
     sensitive: bool = False
+    erases: Owner | None = None
     deadline: float | None = None
     by: Principal = field(default_factory=current_principal)
     trace_id: str | None = field(default_factory=current_trace_id)
@@ -518,11 +520,16 @@ class Gate:
         if not keys or self._inspector is None:
             return False
         with suppress(PtyctlError):  # the far end has closed
-            await self.send(_Outgoing(keys), SYSTEM, None)
-            # after Ctrl-C the next run waits for the prompt, as if the caller had pressed it
-            self.unfinished_line.typed(keys, writer.owner, self._raw_size(), command=not keys.endswith(ETX))
-            self._inspector.typed(keys)
+            await self.send(_Outgoing(keys), Writer(system=True, erases=writer.owner), None)
         return True
+
+    def _erased(self, keys: bytes, owner: Owner, raw: int) -> None:
+        """Update the typed line with the keys that have deleted a refused one. `raw`: the raw offset before them."""
+        keys = NAK if keys == self._channel().kill_key else keys
+        # after Ctrl-C the next run waits for the prompt, as if the caller had pressed it
+        self.unfinished_line.typed(keys, owner, raw, command=not keys.endswith(ETX))
+        if self._inspector is not None:
+            self._inspector.typed(keys)
 
     def _typed_bytes(self, text: str) -> bytes:
         data = text.encode("utf-8", "surrogateescape")
@@ -616,6 +623,8 @@ class Gate:
         if taken:
             if is_in_driver:
                 self.unfinished_line.typed_in_driver(rest[:taken], writer.owner, raw)
+            elif writer.erases is not None:
+                self._erased(rest[:taken], writer.erases, raw)
             elif not writer.system:
                 self.unfinished_line.typed(rest[:taken], writer.owner, raw, command=writer.command)
             if inspector is not None:

@@ -15,6 +15,7 @@ from typing import Any
 from ptyctl.core.lease import Owner
 from ptyctl.core.unfinished_line import UnfinishedLine
 from ptyctl.session.transcript.append_file import AppendFile, json_line
+from ptyctl.session.transcript.recovery import MAX_LAST_INPUTS
 
 from .gate import Writer
 
@@ -25,8 +26,8 @@ _ROW_BYTES = 128 * 1024
 class InputLog:
     """Writes one row per write: `ts` (epoch ms), `by` (a task, "system" or null), `bytes`, and `data` (text) or `data_b64`.
 
-    A row of a caller also has its `principal`, and `line`, the state of the typed line after it (`UnfinishedLine.state`). A
-    secret is recorded with its length only.
+    A row of a caller also has its `principal`, and `line`, the state of the typed line after it (`UnfinishedLine.state`), which
+    a row that erases a refused line has too. A secret is recorded with its length only.
     """
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
@@ -42,7 +43,9 @@ class InputLog:
             "bytes": len(data),
         }
         if not writer.system:
-            row["principal"], row["line"] = writer.principal, line
+            row["principal"] = writer.principal
+        if not writer.system or writer.erases is not None:
+            row["line"] = line
         if secret:
             row["sensitive"] = True
         else:
@@ -69,7 +72,10 @@ class InputLog:
 
 
 class LastInputs:
-    """The last rows of callers in the input log of an earlier process."""
+    """The last rows that changed the typed line in the input log of an earlier process.
+
+    They reach back to a row after which no line was entered and nothing was typed, unless there are too many.
+    """
 
     def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self._rows = rows
@@ -81,12 +87,50 @@ class LastInputs:
         row = self._rows[-1]
         try:
             if row["line"]:
-                line.restore(row["line"], Owner(row["principal"], row["by"] or ""))
-        except (KeyError, TypeError):
+                by = next(each for each in reversed(self._rows) if "principal" in each)
+                line.restore(row["line"], Owner(by["principal"], by["by"] or ""))
+        except (KeyError, TypeError, StopIteration):
             return False
         return True
 
     def text(self) -> str | None:
         """Return the text since the last Enter; None if it has keys of a line editor, bytes that are no text, or a secret."""
+        if self._rows and (line := self._rows[-1].get("line")) is not None and _is_empty(line):
+            return ""
         text = re.split(r"[\r\n]", "".join(row.get("data", "\0") for row in self._rows))[-1]
         return text if text.isprintable() else None
+
+    def unanswered(self, returned_raw: int) -> list[tuple[bytes, bool]] | None:
+        """Return the input since the far end's line was last known to be empty; None if a part of it is not known.
+
+        It was empty when the command of a run was typed, and at a shell's prompt after complete lines.
+
+        Args:
+            returned_raw: the raw offset of the last mark of a shell that returned from a command; -1 without one.
+
+        Returns:
+            Pieces of input, and whether the lines up to the end of the piece are the beginning of a command.
+        """
+        inputs: list[tuple[bytes, bool]] = []
+        for row in reversed(self._rows):
+            line, data = row.get("line"), _data(row)
+            if line is None:  # of an earlier version
+                return None
+            if not line or (_is_empty(line) and line["entered_raw"] < returned_raw and "incomplete" not in line):
+                return inputs[::-1]
+            if data is None:
+                return None
+            inputs.append((data, "incomplete" in line))
+        return inputs[::-1] if len(self._rows) < MAX_LAST_INPUTS else None
+
+
+def _is_empty(line: Mapping[str, int]) -> bool:
+    """Return whether a state of the typed line has no text."""
+    return not line or line["raw"] < 0
+
+
+def _data(row: Mapping[str, Any]) -> bytes | None:
+    """Return the input of a row; None for a secret."""
+    if "data" in row:
+        return str(row["data"]).encode()
+    return base64.b64decode(row["data_b64"]) if "data_b64" in row else None

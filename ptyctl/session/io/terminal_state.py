@@ -303,6 +303,10 @@ class TerminalState:
         """Return whether the terminal is certainly in canonical mode: the program gets its input line by line."""
         return self._channel().canonical is True
 
+    def kill_key(self) -> bytes:
+        """Return the key that deletes the unsubmitted line of a terminal in canonical mode; empty otherwise, or if unknown."""
+        return self._channel().kill_key
+
     def rewrites_input(self) -> bool:
         """Return whether the program in the foreground receives text that differs from what was typed (`stty iuclc`).
 

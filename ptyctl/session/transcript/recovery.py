@@ -16,7 +16,7 @@ from array import array
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +56,8 @@ _LOG = logging.getLogger(__name__)
 _DIRECTORY_MODE = 0o700
 #: A file of rows is not too large below this size: the quota may have been larger when it was written (bytes).
 _MIN_QUOTA = 256 * 1024 * 1024
-#: Number of last rows of input that are kept. Each key of a person may be a row.
-_LAST_INPUTS = 256
+#: The most last rows of input that are kept. Each key of a person may be a row.
+MAX_LAST_INPUTS = 4096
 _LINE_FILES = ("timeline.jsonl", "blocks.jsonl", "events.jsonl", "input.jsonl", "screen.jsonl", "screen.checkpoints.jsonl")
 #: The kernel has written data older than this (Linux: dirty_expire_centisecs, 30 s, plus the writeback interval).
 _WRITEBACK_S = 60.0
@@ -78,7 +78,7 @@ class TranscriptState:
         nonces: the nonces of the last incarnation's marks.
         normaliser: its state at the end of output.raw, if the program still runs.
         running_block: the block whose command still runs.
-        last_inputs: the last rows of callers in input.jsonl, up to the last one, if the program still runs.
+        last_inputs: the last rows in input.jsonl that changed the typed line, if the program still runs; see `LastInputs`.
         returned_raw, begun_raw: the raw offsets of the last mark of a shell that returned from a command, and of one that
             begins a command; -1 if none was received, or if it is not known.
         damage: what was wrong with the files, one text per file.
@@ -179,9 +179,31 @@ def _recover(folder: Path, meta: dict[str, Any], raw: RawLog, *, still_running: 
         state.event_log = read_event_log_position(folder)
     if still_running:
         with _reading(folder / "input.jsonl"):
-            rows = (row for _, row in read_rows_backwards(folder / "input.jsonl") if row.get("by") != "system")
-            state.last_inputs = list(islice(rows, _LAST_INPUTS))[::-1]
+            state.last_inputs = _read_last_inputs(folder / "input.jsonl")
     return state
+
+
+def _read_last_inputs(path: Path) -> list[dict[str, Any]]:
+    """Read the last rows that changed the typed line, back to one after which it was empty and no line had been entered."""
+    rows: list[dict[str, Any]] = []
+    for _, row in read_rows_backwards(path):
+        if row.get("by") == "system" and "line" not in row:
+            continue
+        rows.append(row if _has_plausible_line(row) else {})
+        if row.get("line") == {} or len(rows) == MAX_LAST_INPUTS:
+            break
+    return rows[::-1]
+
+
+def _has_plausible_line(row: dict[str, Any]) -> bool:
+    """Return whether the state of the typed line in a row, and its data, have the right types."""
+    line = row.get("line")
+    if line is not None:
+        if not isinstance(line, dict) or not all(type(value) is int for value in line.values()):
+            return False
+        if line and not {"raw", "entered_raw", "lines", "characters"} <= line.keys():
+            return False
+    return all(isinstance(row[name], str) for name in ("data", "data_b64", "principal") if name in row)
 
 
 @contextmanager
