@@ -394,7 +394,8 @@ def _form(text: str) -> ShellText:
         for command in walk.commands
     )
     unparsed, evaluates = walk.unparsed or walk.evaluated, not walk.unparsed and walk.evaluated != ""
-    return ShellText(tuple(commands), "\n".join(walk.lines), unparsed, walk.opaque, walk.recalls, evaluates)
+    form = ShellText(tuple(commands), "\n".join(walk.lines), unparsed, walk.opaque, walk.recalls, evaluates)
+    return _read_anyhow(text, form) if walk.has_error and len(words_anywhere(text)) <= _MAX_WORDS_ANYWHERE else form
 
 
 _kept_form = lru_cache(_FORMS)(_form)
@@ -453,6 +454,8 @@ class _Walk:
     #: Why the value of a variable is evaluated; "" if none is.
     evaluated: str = ""
     too_long: bool = False
+    #: Whether a text, or a part that a shell runs, has a syntax error in each of its variants.
+    has_error: bool = False
     opaque: bool = False
     recalls: bool = False
     is_computed: bool = False
@@ -488,8 +491,12 @@ class _Walk:
             root = parse_shell(variant, self.budget)
             if root.has_error:
                 self._cannot("the text is no complete command of a POSIX shell")
+                has_error = True
                 for other in variants_with_error(variant):
-                    self._visit_all(parse_shell(other, self.budget), depth)
+                    other_root = parse_shell(other, self.budget)
+                    has_error = has_error and other_root.has_error
+                    self._visit_all(other_root, depth)
+                self.has_error = self.has_error or has_error
                 self.unread.append(parts(variant))
             self._visit_all(root, depth)
         if _UNREAD_DELIMITER.search(text):

@@ -205,3 +205,18 @@ def test_text_for_a_shell_of_unknown_grammar_is_judged_by_words_anywhere(text: s
     assert found == {"guarded": Decision.ASK, "readonly": Decision.DENY}
     harmless = preset("readonly").evaluator.verdict(DecisionRequest("ls -l", "linux", shell=OTHER_SHELL))
     assert harmless.decision is not Decision.ALLOW
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "for x in a do rm -rf / ; }",
+        "if [ x ] rm -rf / fi",
+        "case x in rm -rf / esac",
+        "while do; done rm -rf /; )",
+        "bash -c 'for x in a do rm -rf / ; }'",
+    ],
+)
+def test_text_with_a_syntax_error_is_judged_by_words_anywhere(text: str) -> None:
+    found = {name: preset(name).evaluator.verdict(DecisionRequest(text, "linux")).decision for name in ("guarded", "readonly")}
+    assert found == {"guarded": Decision.ASK, "readonly": Decision.DENY}
