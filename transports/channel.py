@@ -115,6 +115,10 @@ class TerminalStatus:
         """Return where the foreground program waits for input; None if it does not, or if that is unknown."""
         return None
 
+    def reads_key(self) -> bool:
+        """Return whether the terminal is not in canonical mode, and a foreground program waits for input; False if unknown."""
+        return False
+
     def reads_line(self) -> bool:
         """Return whether the foreground program is in a read of the terminal in canonical mode; False if unknown."""
         return False

@@ -24,6 +24,7 @@ from .channel import Channel, ExitStatus, Pty
 from .errors import ChannelBroken, ChannelClosed, ChannelEnded, ChannelError, ConnectFailed, InvalidOption
 from .process import (
     WaitPoint,
+    group_waits_for_keys,
     has_executed,
     has_no_child,
     is_privileged_program,
@@ -417,6 +418,11 @@ class LocalChannel(LocalProgram):
         with contextlib.suppress(OSError):
             return wait_point(os.tcgetpgrp(self._master))
         return None
+
+    def reads_key(self) -> bool:
+        with contextlib.suppress(OSError):
+            return self.canonical is False and group_waits_for_keys(os.tcgetpgrp(self._master))
+        return False
 
     def reads_line(self) -> bool:
         with contextlib.suppress(OSError):

@@ -102,6 +102,19 @@ def names_of_group(group: int) -> frozenset[str]:
     return frozenset(names)
 
 
+def group_waits_for_keys(group: int) -> bool:
+    """Return whether a process of a process group waits in a read(2) of a terminal, or for several descriptors.
+
+    A pager is not the leader of its group: behind a pipe, or as the child of `git log`.
+    """
+    with os.scandir("/proc") as entries:
+        for entry in entries:
+            with suppress(OSError):  # it has ended
+                if entry.name.isdigit() and os.getpgid(int(entry.name)) == group and wait_point(int(entry.name)) is not None:
+                    return True
+    return False
+
+
 def processes_with_variable(name: str, value: str) -> list[RunningProcess]:
     """Return the processes of this user that were started with an environment variable, and have not ended.
 

@@ -49,6 +49,10 @@ POSSIBLE_QUESTION = Pattern.of(r"\S[^\n]{0,200}[:?：？] {0,2}$")
 _UNFINISHED = Pattern.of(r"\pL[^\n]{0,8}\pL|\p{Lo}|^\s*[:?>]\s*$")
 #: The start of a pager: some show their keys after it, as "next page: Space".
 _PAGER_BEGIN = Pattern.of(r"(?i)^\s*-{2,} ?\(?more\b")
+#: The last line of less, more and man on a host: ":", "(END)", "--More--(12%)", "lines 1-23/40", "Manual page ls(1) line 1".
+PAGER_LINE = Pattern.of(
+    r"^ ?(?::|[^\n]{0,200}\(END\)|--More--[^\n]{0,80}|lines \d+-\d+[^\n]{0,80}|Manual page [^\n]{1,100} line \d+[^\n]{0,80}) ?$"
+)
 #: The key that goes to the end of a half-typed line; the platform's key to clear the line deletes what precedes the cursor.
 END_OF_LINE = "\x05"
 #: Errors of a platform are searched for in the event loop in a text of this size.

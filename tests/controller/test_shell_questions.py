@@ -84,6 +84,33 @@ async def test_program_that_begins_to_read_later_without_output_is_reported(
     assert (await bash.exec("read a", timeout_ms=PATIENCE_MS)).done_reason == "question"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "seq 500 | less -X",
+        "less -X numbers",
+        "seq 500 | more",
+        "bash -c 'read -n1 -p \"Press any key \" a; exit 3'",
+        "bash -c 'read -rsn1 a'",
+        "read -n1 a",
+        """python3 -c 'import tty, sys; tty.setcbreak(0); print("working"); sys.stdin.read(1)'""",
+        """sh -c 'stty -icanon; echo waiting; (dd bs=1 count=1 2>/dev/null); stty icanon'""",
+    ],
+)
+async def test_local_program_that_waits_for_a_key_is_reported(bash: SessionHandle, command: str, tmp_path: Path) -> None:
+    require_program("less", "less")
+    await bash.exec(f"cd {tmp_path}; seq 500 > numbers")
+    asked = await bash.exec(command, timeout_ms=PATIENCE_MS)
+    assert (asked.done_reason, asked.waiting_for_input) == ("question", True)
+    await write(bash, data="q")
+    assert (await bash.wait(asked.block_id)).done_reason in ("marks", "marker")
+
+
+@pytest.mark.parametrize("command", ["stty -icanon; sleep 3; stty icanon", "sh -c 'stty -icanon; sleep 3; stty icanon'"])
+async def test_silent_program_that_does_not_read_keys_is_not_reported(bash: SessionHandle, command: str) -> None:
+    assert (await bash.exec(command, timeout_ms=PATIENCE_MS)).done_reason in ("marks", "marker")
+
+
 async def test_full_screen_program_that_waits_for_a_key_is_reported(bash: SessionHandle, strategy: str) -> None:
     await bash.exec("true")
     asked = await bash.exec(f"{require_program('less', 'less')} /etc/passwd; (exit 3)", timeout_ms=PATIENCE_MS)

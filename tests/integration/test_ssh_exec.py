@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fixtures.servers.openssh import OpenSshServer
+from fixtures.servers.programs import require_program
 from ptyctl import ErrorCode, LocalController, PtyctlError, SessionHandle
 from tests.controller.session_calls import PATIENCE_MS
 
@@ -39,6 +40,15 @@ async def test_exec_returns_exit_code(session: SessionHandle) -> None:
         reply = await session.exec(command)
         assert (reply.exit_code, reply.done_reason) == (code, "marks"), command
     assert (await session.exec("sh -c 'kill -9 $$'")).exit_code == 137
+
+
+@pytest.mark.parametrize("command", ["seq 500 | less", "seq 500 | less -X", "seq 500 | more"])
+async def test_exec_of_pager_reports_that_it_waits_for_a_key(session: SessionHandle, command: str) -> None:
+    require_program("less", "less")
+    asked = await session.exec(command, timeout_ms=PATIENCE_MS)
+    assert (asked.done_reason, asked.waiting_for_input) == ("question", True)
+    await session.write("q")
+    assert (await session.wait(asked.block_id)).done_reason == "marks"
 
 
 @pytest.mark.parametrize(

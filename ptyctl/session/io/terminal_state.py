@@ -318,6 +318,13 @@ class TerminalState:
         """Return whether the foreground program certainly reads a line in canonical mode, and no single keys."""
         return self._channel().reads_line()
 
+    def reads_key(self) -> bool:
+        """Return whether a local program that gets each key at once waits for input; False if that is unknown.
+
+        Not one that relays another terminal: it always waits.
+        """
+        return self._channel().reads_key() and not self.relays_shell()
+
     def has_unread_output(self) -> bool:
         """Return whether output of a local program has not been received yet."""
         return self._channel().has_unread_output()

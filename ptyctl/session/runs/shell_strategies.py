@@ -16,7 +16,7 @@ from ptyctl.core.renderer import render
 from ptyctl.core.search import Search, compile_pattern
 from ptyctl.core.shells import Dialect, only_sets_up, quote_word, reads_lines, shell_change
 from ptyctl.files import write_memory_file
-from ptyctl.platforms.device_profile import QUESTION
+from ptyctl.platforms.device_profile import PAGER_LINE, QUESTION
 from ptyctl.policy.shell_end import is_read_as_given
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.output_stream import LINE_BYTES, OutputStream
@@ -196,10 +196,23 @@ class ShellStrategy(CompletionStrategy):
         prompts = run.profile.is_prompt(line) and (in_program or reads_lines(run.command))
         if prompts and editing:
             return QUESTION_S, False
-        is_pausing = in_program and terminal.shows_alternate_screen() and terminal.waits_for_input() is True
+        is_pausing = self._may_wait_for_key(in_program, line)
         if prompts or reads_line or is_pausing or (run.profile.may_ask(line) and (not editing or self._may_relay())):
             return UNMARKED_UNSURE_S, reads_line
         return None, False
+
+    def _may_wait_for_key(self, in_program: bool, line: str) -> bool:
+        """Return whether a program that is silent waits for a key.
+
+        The system tells it of a local program; of one on another machine its alternate screen, or the last line of a pager.
+        """
+        terminal = self._terminal
+        is_full_screen, is_pager = terminal.shows_alternate_screen(), PAGER_LINE.matches(line)
+        if terminal.shell_in_foreground() is None:
+            return is_full_screen or (is_pager and not terminal.line_editor_active())
+        if in_program and (is_full_screen or (is_pager and terminal.relays_shell())) and terminal.waits_for_input() is True:
+            return True
+        return (in_program or terminal.waits_at_prompt() is False) and terminal.reads_key()
 
     def _may_relay(self) -> bool:
         """Return whether a program may relay the terminal of another one (ssh): it is no shell, and shows no line editor."""
