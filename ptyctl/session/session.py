@@ -346,6 +346,8 @@ class Session:
             self.runs.resume(running)
         is_recorded, text = self._restore_line(is_running=running is not None)
         await channel.open(self.stream)
+        if running is None:
+            self.selector.resume_idle()
         inputs = self._last_inputs.unanswered(self.stream.shell_returned_raw) if is_recorded else None
         self.authorization.line_restored(inputs, text, is_recorded=is_recorded)
         if self.stream.ended is None:

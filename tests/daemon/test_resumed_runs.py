@@ -63,6 +63,15 @@ async def test_running_command_ends_after_the_daemon_is_replaced(life: Life, ter
     assert (after.stdout, after.exit_code) == ("after\n", 4)
 
 
+@pytest.mark.parametrize("terminal", NESTED)
+async def test_command_at_an_idle_nested_shell_is_typed_for_it_after_the_daemon_is_replaced(life: Life, terminal: str) -> None:
+    shell = await life.again(await open_terminal(life, terminal), HAND_OVER)
+    after = await shell.exec("echo after; (exit 4)", timeout_ms=PATIENCE_MS)
+    assert (after.stdout, after.exit_code) == ("after\n", 4)
+    await shell.exec("exit", timeout_ms=PATIENCE_MS)
+    assert (await shell.exec("echo outer", timeout_ms=PATIENCE_MS)).stdout == "outer\n"
+
+
 @pytest.mark.parametrize("terminal", ["bash", "dash", "mksh"])
 async def test_command_ends_wherever_the_daemon_is_killed_during_it(life: Life, terminal: str) -> None:
     """At a random moment of each of several commands, also before its first output and after its end."""

@@ -195,6 +195,11 @@ class StrategySelector:
         self.strategy = MarksStrategy(self._terminal, Marker(self._nonce))
         self.strategy.attach()
 
+    def resume_idle(self) -> None:
+        """Search the shell before the next command if the one in front, of an earlier process, is not the session's program."""
+        if self._terminal.shell_in_foreground() is False and self._terminal.foreground_shell() is not None:
+            self._marks_lost = True
+
     def resume(self, running: OpenBlock) -> None:
         """Select the strategy of a command that an earlier process typed, as that process stored it."""
         ending = running.ending
