@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
 from fixtures.servers.programs import require_program
-from ptyctl.api import ErrorCode
+from ptyctl.api import ErrorCode, PtyctlError
+from ptyctl.api.approvals import ApprovalsRequest
 from ptyctl.api.handle import SessionHandle
+from ptyctl.controller.local import LocalController
+from ptyctl.controller.settings import Settings
 from tests.controller.marked_shells import in_each, spool
-from tests.controller.session_calls import PATIENCE_MS, Open, read, refused, write
+from tests.controller.session_calls import BASH, PATIENCE_MS, Open, read, refused, write
 
 #: The text of a prompt at the end of the output.
 PROMPT = r"[$#>%] ?\z"
@@ -89,3 +93,30 @@ async def test_shell_that_ends_during_command_of_task_is_reported_before_the_nex
     await shell.wait(running.block_id, timeout_ms=PATIENCE_MS)
     with refused(ErrorCode.BUSY, "another shell"):
         await shell.exec("echo wrong", timeout_ms=PATIENCE_MS)
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["at once", "at its prompt"])
+async def test_approved_line_is_not_typed_in_a_shell_that_was_entered_since(tmp_path: Path, waits: bool) -> None:
+    (tmp_path / "policy.toml").write_text(
+        'extends = ["off"]\n[[rules]]\nid = "held"\nregex = "^mkdir "\ndecision = "ask"\nreason = "a test"\n'
+    )
+    (tmp_path / "inner").mkdir()
+    fields = {"state_dir": tmp_path / "state", "policy": str(tmp_path / "policy.toml"), "approvals": {"allow_self": True}}
+    settings = Settings.model_validate(fields)
+    async with LocalController(settings) as controller:
+        shell = await SessionHandle.open(controller, protocol="local", command=BASH, cwd=str(tmp_path))
+        await shell.exec("true", timeout_ms=PATIENCE_MS)
+        with refused(ErrorCode.APPROVAL_PENDING) as held:
+            await write(shell, data="mkdir held\n")
+        request = held.value.details["approval_id"]
+        await controller.approvals(ApprovalsRequest.of({"action": "approve", "approval_id": request}))
+        begin = (await write(shell, data="cd inner && PS1='inner> ' bash --norc\n")).next_cursor
+        if waits:
+            await read(shell, cursor=begin, until_regex=r"inner> \z", timeout_ms=PATIENCE_MS)
+        with pytest.raises(PtyctlError) as stale:
+            await write(shell, data="mkdir held\n", approval_id=request)
+        assert stale.value.code in (ErrorCode.APPROVAL_PENDING, ErrorCode.DECLINED, ErrorCode.BUSY), stale.value
+        await read(shell, cursor=begin, until_regex=r"inner> ", timeout_ms=PATIENCE_MS)
+        await write(shell, data="echo do''ne\n")
+        await read(shell, cursor=begin, until_regex="done\n", timeout_ms=PATIENCE_MS)
+    assert not [path for path in (tmp_path / "held", tmp_path / "inner/held") if path.exists()]
