@@ -135,6 +135,7 @@ def _target_accounts(target: Target, of_request: LoginCredentials) -> LoginCrede
     return replace(
         of_request,
         layers=(target.logins or of_request.layers) if options.automatic else (),
+        only_if_asked=of_request.only_if_asked and not target.logins,
         enable_secret=target.enable_secret,
         answers=options.answers,
         prepare=options.prepare,

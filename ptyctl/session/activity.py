@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from ptyctl.api.errors import PtyctlError
+from ptyctl.core.echo_watch import TypedPiece
 from ptyctl.session.io.gate import Review, Writer
 from ptyctl.session.runs.run import Run
 from ptyctl.trace import current_trace_id
@@ -53,8 +56,10 @@ class Activity:
         self._recorder: Recorder | None = None
         self._run: Run | None = None
         self._writer: Writer | None = None
-        self._text = bytearray()
-        self._secret_bytes = 0
+        self._text: list[TypedPiece] = []
+        self._text_bytes = 0
+        #: Rows of typed text, from the first one on that waits until it is known whether the far end shows the text.
+        self._rows: deque[_TextRow] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
     def set_recorder(self, recorder: Recorder) -> None:
@@ -79,26 +84,24 @@ class Activity:
         """Handle the start of a run. Its command is recorded when the first bytes are typed; until then it may be refused."""
         self._run = run if run.driven else None
 
-    def typed(self, writer: Writer, data: bytes, secret: bool) -> None:
-        """Record input of a caller: a command as a whole, other text by line, a secret by its length."""
+    def typed(self, writer: Writer, pieces: Sequence[TypedPiece]) -> None:
+        """Record input of a caller: a command as a whole, other text by line; by its length what the far end does not show."""
         if self._recorder is None:
             return
         if writer.command:
-            self._command_typed(writer, secret)
+            self._command_typed(writer, secret=any(piece.shown is False for piece in pieces))
             return
         if self._writer is None or self._writer.owner != writer.owner:
             self.flush()
         self._writer = writer
-        if secret:
-            self._secret_bytes += len(data)
-        else:
-            self._text += data
-        if data.endswith(_LINE_ENDS) or len(self._text) >= _MAX_TEXT_BYTES:
-            self.flush()
+        self._text += pieces
+        self._text_bytes += sum(len(piece.data) for piece in pieces)
+        if pieces[-1].data.endswith(_LINE_ENDS) or self._text_bytes >= _MAX_TEXT_BYTES:
+            self._end_row()
         elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_LONGEST_WAIT_S, self.flush)
+            self._timer = asyncio.get_running_loop().call_later(_LONGEST_WAIT_S, self._end_row)
 
-    def _command_typed(self, writer: Writer, secret: bool) -> None:
+    def _command_typed(self, writer: Writer, *, secret: bool) -> None:
         run, self._run = self._run, None
         if run is None:
             return
@@ -127,26 +130,51 @@ class Activity:
         )
 
     def flush(self) -> None:
-        """Record the text typed since the last line end."""
+        """Record the text typed since the last line end; by length if it is not known whether the far end shows it."""
+        self._end_row()
+        self._record_rows(all_of_them=True)
+
+    def echo_decided(self) -> None:
+        """Record the text of which it is known now whether the far end shows it."""
+        self._record_rows()
+
+    def _end_row(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._writer is None or not (self._text or self._secret_bytes):
+        if self._writer is None or not self._text:
             return
-        text = self._text.decode("utf-8", "backslashreplace") or None
-        secret_bytes = self._secret_bytes or None
+        whole = b"".join(piece.data for piece in self._text if piece.shown is not False)
+        text = whole.decode("utf-8", "backslashreplace") or None
         decision = _decision_fields(self._writer.review, text, secret=text is None)
-        self.record(
-            "text",
-            **writer_fields(self._writer),
-            via="write",
-            text=text,
-            secret_bytes=secret_bytes,
-            **decision,
-            raw_offset=self._raw_size(),
-        )
-        self._text.clear()
-        self._secret_bytes = 0
+        fields = {**writer_fields(self._writer), "via": "write", **decision, "raw_offset": self._raw_size()}
+        self._rows.append(_TextRow(self._text, fields))
+        self._text, self._text_bytes = [], 0
+        self._record_rows()
+
+    def _record_rows(self, *, all_of_them: bool = False) -> None:
+        while self._rows and (all_of_them or self._rows[0].is_decided):
+            self.record("text", **self._rows.popleft().fields())
+
+
+@dataclass(frozen=True, slots=True)
+class _TextRow:
+    """Text of one row, and the other fields of the row."""
+
+    pieces: list[TypedPiece]
+    others: dict[str, object]
+
+    @property
+    def is_decided(self) -> bool:
+        return all(piece.shown is not None for piece in self.pieces)
+
+    def fields(self) -> dict[str, object]:
+        """Return the fields of the row. What is not certainly shown is recorded by its length, without its canonical form."""
+        text = b"".join(piece.data for piece in self.pieces if piece.shown)
+        hidden = [piece for piece in self.pieces if not piece.shown]
+        fields = {**self.others, "canonical": None} if hidden else self.others
+        shown = text.decode("utf-8", "backslashreplace") or None
+        return {"text": shown, "secret_bytes": sum(len(piece.data) for piece in hidden) or None, **fields}
 
 
 def _decision_fields(review: Review, text: str | None, *, secret: bool) -> dict[str, object]:

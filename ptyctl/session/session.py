@@ -6,7 +6,7 @@ import asyncio
 import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from ptyctl.api.blocks import Block
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, unsupported
 from ptyctl.api.session import Expect, GivenUp, LastCommand, LimitUse, Pace, SessionEntry
 from ptyctl.clock import epoch_ms
+from ptyctl.core.echo_watch import TypedPiece
 from ptyctl.core.lease import Lease, LeaseEnd, Leases, Owner
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.shells import has_other_grammar, shell_dialect
@@ -33,6 +34,7 @@ from ptyctl.session.io.publisher import Publisher, Unsubscribe
 from ptyctl.session.io.shell_identity import ShellReader
 from ptyctl.session.io.signal import Signal
 from ptyctl.session.io.terminal_state import FarEnd, TerminalState
+from ptyctl.session.io.typed_echo import TypedEcho
 from ptyctl.session.runs.blocks import Blocks
 from ptyctl.session.runs.events import Events
 from ptyctl.session.runs.run import Run
@@ -228,6 +230,7 @@ class Session:
             width=lambda: self.cols,
             on_notice=self.notices.post,
         )
+        self.typed_echo = TypedEcho(self.terminal, self.profile, self._echo_decided)
         self.prompt = self.terminal.prompt
         self.selector = StrategySelector(
             self.terminal,
@@ -735,6 +738,7 @@ class Session:
 
     def _begin_close(self, force: bool, why: str, by: Mapping[str, object] | None = None) -> asyncio.Future[None]:
         if self._closing is None:
+            self.typed_echo.close()
             self.activity.flush()
             self.activity.record("close", **by or {}, why=why, force=force or None)
             self.reconnect = None
@@ -758,6 +762,7 @@ class Session:
 
     def flush(self) -> None:
         """Write all buffered data to disk."""
+        self.typed_echo.close()
         self.activity.flush()
         self.stream.release_held()
         self.stream.flush()
@@ -918,6 +923,7 @@ class Session:
         self.signal.notify()
 
     def _channel_ended(self, event: StreamEnded) -> None:
+        self.typed_echo.close()
         if self.state != "closed":
             self._enter("ended" if isinstance(event.reason, ChannelEnded) else "broke")
             self.runs.far_end_gone()
@@ -972,10 +978,16 @@ class Session:
         return run is not None and run.unread(raw)
 
     def _input_sent(self, writer: Writer, data: bytes, secret: bool) -> None:
+        pieces = self.typed_echo.typed(writer, data, secret=secret, raw=self.gate.typed_raw)
         if not writer.system:
             self.runs.typing(writer, data)
-            self.activity.typed(writer, data, secret)
-        self.input_log.record(writer, data, secret, self._unfinished.state())
+            self.activity.typed(writer, pieces)
+        self.input_log.record(writer, pieces, self._unfinished.state())
+
+    def _echo_decided(self, pieces: Sequence[TypedPiece]) -> None:
+        for piece in pieces:
+            self.input_log.decided(piece)
+        self.activity.echo_decided()
 
     def _gap_started(self, event: GapStarted) -> None:
         self.notices.post("gap: the disk or the quota is full; from here on output is kept only in memory, for a limited time")

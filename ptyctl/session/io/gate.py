@@ -289,6 +289,8 @@ class Gate:
                 could then become part of a password.
         """
         self.bytes_sent = 0
+        #: The size of the output before the input that was sent last.
+        self.typed_raw = 0
         #: Typing rate for a far end that loses faster input; None for the default.
         self.pace: Pace | None = None
         #: Text that users typed since the last Enter, without replies to queries, pager keys and logins.
@@ -612,7 +614,7 @@ class Gate:
         if secret and not out.secret:
             out.secret = True
             self._on_secret(rest)
-        raw = self._raw_size()
+        raw = self.typed_raw = self._raw_size()
         inspector = None if writer.system or writer.command else self._inspector
         if inspector is not None:
             inspector.sending(rest)

@@ -8,10 +8,11 @@ from __future__ import annotations
 import base64
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ptyctl.core.echo_watch import TypedPiece
 from ptyctl.core.lease import Owner
 from ptyctl.core.unfinished_line import UnfinishedLine
 from ptyctl.session.transcript.append_file import AppendFile, json_line
@@ -21,40 +22,58 @@ from .gate import Writer
 
 #: Largest size of a row. A file with less free room may lack the last row.
 _ROW_BYTES = 128 * 1024
+#: Room in a row for the names of fields, and for the padding of Base64.
+_ROOM_BYTES = 20
 
 
 class InputLog:
     """Writes one row per write: `ts` (epoch ms), `by` (a task, "system" or null), `bytes`, and `data` (text) or `data_b64`.
 
     A row of a caller also has its `principal`, and `line`, the state of the typed line after it (`UnfinishedLine.state`), which
-    a row that erases a refused line has too. A secret is recorded with its length only.
+    a row that erases a refused line has too. A secret is recorded with its length only, and so is text until it is known that
+    the far end shows it (`EchoWatch`): its row has room for the text, which `decided` adds.
     """
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
         """Open the file; `max_bytes` is its largest size."""
         self._file = AppendFile(folder / "input.jsonl", max_bytes)
         self._max_bytes = max_bytes
+        #: Place, size and fields of the rows of text that may be shown.
+        self._undecided: dict[TypedPiece, tuple[int, int, dict[str, Any]]] = {}
 
-    def record(self, writer: Writer, data: bytes, secret: bool, line: Mapping[str, int]) -> None:
-        """Write a row for bytes that the channel took; `line` is the state of the typed line then."""
-        row: dict[str, Any] = {
-            "ts": int(time.time() * 1000),
-            "by": "system" if writer.system else writer.task_id,
-            "bytes": len(data),
-        }
-        if not writer.system:
-            row["principal"] = writer.principal
-        if not writer.system or writer.erases is not None:
-            row["line"] = line
-        if secret:
-            row["sensitive"] = True
-        else:
-            try:
-                row["data"] = data.decode()
-            except UnicodeDecodeError:
-                row["data_b64"] = base64.b64encode(data).decode()
-        self._file.append(json_line(row))
+    def record(self, writer: Writer, pieces: Iterable[TypedPiece], line: Mapping[str, int]) -> None:
+        """Write a row for each piece of what the channel took; `line` is the state of the typed line then."""
+        for piece in pieces:
+            row: dict[str, Any] = {
+                "ts": int(time.time() * 1000),
+                "by": "system" if writer.system else writer.task_id,
+                "bytes": len(piece.data),
+            }
+            if not writer.system:
+                row["principal"] = writer.principal
+            if not writer.system or writer.erases is not None:
+                row["line"] = line
+            if piece.shown:
+                self._file.append(json_line({**row, **_text_fields(piece.data)}))
+                continue
+            hidden = json_line({**row, "sensitive": True})
+            if piece.shown is None:
+                room = 4 * len(piece.data) // 3 + _ROOM_BYTES  # the number of bytes says nothing about the text
+                hidden = _padded(hidden, len(hidden) + room)
+                self._undecided[piece] = self._file.size_with_batch, len(hidden), row
+            self._file.append(hidden)
         self._file.flush()  # input cannot be rebuilt from any other file
+
+    def decided(self, piece: TypedPiece) -> None:
+        """Add the text of a piece that the far end shows to its row, in place: a crash leaves the length only."""
+        undecided = self._undecided.pop(piece, None)
+        if undecided is None or not piece.shown or not self._file.growing:
+            return
+        at, size, row = undecided
+        shown = json_line({**row, **_text_fields(piece.data)})
+        if len(shown) > size:
+            shown = json_line({**row, **_binary_field(piece.data)})
+        self._file.overwrite(at, _padded(shown, size))
 
     @property
     def has_room(self) -> bool:
@@ -69,6 +88,22 @@ class InputLog:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def _text_fields(data: bytes) -> dict[str, str]:
+    try:
+        return {"data": data.decode()}
+    except UnicodeDecodeError:
+        return _binary_field(data)
+
+
+def _binary_field(data: bytes) -> dict[str, str]:
+    return {"data_b64": base64.b64encode(data).decode()}
+
+
+def _padded(row: bytes, size: int) -> bytes:
+    """Return a row with blanks before its last brace, so that it has this size."""
+    return row[:-2] + b" " * (size - len(row)) + row[-2:]
 
 
 class LastInputs:

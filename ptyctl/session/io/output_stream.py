@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ptyctl.api.session import LimitUse
 from ptyctl.core.hidden_ranges import HiddenRange, modes_of
@@ -77,6 +77,19 @@ class StreamEnded:
 
 #: Called for each received chunk with its raw offset and its bytes, once its text and marks are in the spool.
 OutputHandler = Callable[[int, bytes], None]
+
+
+class OutputWatch(Protocol):
+    """Examines output before it is stored, and may call `OutputStream.remember_secret`."""
+
+    @property
+    def active(self) -> bool:
+        """Whether output is to be examined."""
+        ...
+
+    def received(self, data: bytes) -> None:
+        """Examine output."""
+        ...
 
 
 class OutputStream(Receiver):
@@ -148,6 +161,7 @@ class OutputStream(Receiver):
         self._flush_timer: asyncio.TimerHandle | None = None
         self._masking = SecretMasker()
         self._masked = False
+        self._watch: OutputWatch | None = None
         self._hold_timer: asyncio.TimerHandle | None = None
         self._output_handlers: tuple[OutputHandler, ...] = ()
         self._publisher = Publisher()
@@ -371,6 +385,21 @@ class OutputStream(Receiver):
 
     # Secrets
 
+    def watch_with(self, watch: OutputWatch) -> None:
+        """Pass output to `watch` before it is stored, while the watch is active."""
+        self._watch = watch
+
+    def remember_secret(self, secret: bytes) -> None:
+        """Mask a secret that was typed without echo in all further output, if it is distinctive."""
+        before = self.persistent_secrets
+        self._masking.remember(secret)
+        if self.persistent_secrets != before:
+            self._publisher.publish(PersistentSecretsChanged(self.persistent_secrets))
+
+    def watch_begun(self) -> None:
+        """Begin to pass output to the watch."""
+        self._start_masking()
+
     @property
     def persistent_secrets(self) -> bytes:
         """The secrets that are masked wherever they appear, one per line."""
@@ -390,15 +419,19 @@ class OutputStream(Receiver):
         self._start_masking()
 
     def _start_masking(self) -> None:
-        if not self._masked and self._masking.armed:
+        if not self._masked and (self._masking.armed or self._is_watched):
             self._masked = True
             del self.get_buffer  # bytes go through memory instead of straight to the file
+
+    @property
+    def _is_watched(self) -> bool:
+        return self._watch is not None and self._watch.active
 
     def release_held(self) -> None:
         """Publish bytes that were held back as the possible start of a secret."""
         self._cancel_hold_timer()
         self._receive(self._masking.flush())
-        if not self._masking.armed:
+        if not (self._masking.armed or self._is_watched):
             self._stop_masking()
 
     def _stop_masking(self) -> None:
@@ -424,12 +457,14 @@ class OutputStream(Receiver):
             self._received(nbytes)
             return
         self._cancel_hold_timer()
-        now = self._loop.time()
-        self._receive(self._masking.feed(bytes(memoryview(_UNMASKED)[:nbytes]), now))
+        now, data = self._loop.time(), bytes(memoryview(_UNMASKED)[:nbytes])
+        if self._watch is not None and self._watch.active:
+            self._watch.received(data)
+        self._receive(self._masking.feed(data, now) if self._masking.armed else data)
         hold_s = self._masking.hold_s
         if hold_s is not None:
             self._hold_timer = self._loop.call_later(hold_s, self.release_held)
-        elif not self._masking.armed:
+        elif not (self._masking.armed or self._is_watched):
             self._stop_masking()
 
     def drained(self) -> None:

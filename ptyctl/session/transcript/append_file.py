@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -66,6 +67,17 @@ class AppendFile:
             self.size += written
             del self._batch[:written]
         self._batch.clear()
+
+    def overwrite(self, at: int, data: bytes) -> None:
+        """Replace bytes that were written. A failure leaves the old ones, or a part of them."""
+        if self._fd < 0 or at + len(data) > self.size:
+            return
+        with contextlib.suppress(OSError):
+            fd = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)  # the other one appends
+            try:
+                os.pwrite(fd, data, at)
+            finally:
+                os.close(fd)
 
     def read(self, begin: int, end: int) -> bytes:
         """Return the bytes between two offsets, also after `close`."""
