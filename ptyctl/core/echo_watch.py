@@ -9,13 +9,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from .control_sequences import PASTE_BEGIN, PASTE_END, compile_bytes
 from .renderer import render_before_cursor, render_cursor_line
 from .secret_masker import ECHO_TIMEOUT_S
 
-#: Output that may contain an echo is examined up to this size; after that, typed text is hidden.
+#: Output without an echo is examined up to this size; after that, typed text is hidden. A short row counts as one
+#: of this size, and each read adds this number: each costs time.
 _MAX_BYTES = 16 * 1024
+_LEAST_ROW_BYTES = 64
+_READ_BYTES = 16
+#: A row is compared with this number of lines that were typed ahead.
+_MAX_AHEAD = 32
 _PASTES = (PASTE_BEGIN, PASTE_END)
 _BACKSPACES = frozenset((0x08, 0x7F))
 _KILL_LINE, _KILL_WORD = 0x15, 0x17
@@ -93,6 +99,7 @@ class EchoWatch:
         self._is_prompt, self._may_ask = is_prompt, may_ask
         self._lines: deque[_Line] = deque()
         self._output = bytearray()  # since the first of these lines was typed, from its row on
+        self._examined = 0  # bytes of rows without an echo that preceded it
         self._follows = False  # whether the row that the output begins with follows that of a shown line
         self._decided: list[TypedPiece] = []
         self._secrets: list[bytes] = []
@@ -129,13 +136,12 @@ class EchoWatch:
         return [piece for piece in pieces if piece.data]
 
     def _begin(self, row: bytes, now: float) -> _Line:
-        shown = render_before_cursor(row, 4096)
-        is_known = not self._lines
-        line = _Line(row if is_known else None, now, asks=is_known and self._may_ask(shown))
-        line.is_at_prompt = is_known and self._is_prompt(shown)
-        if is_known:
+        line = _Line(None, now)
+        if not self._lines:
+            shown = render_before_cursor(row, 4096)
+            line = _Line(row, now, asks=self._may_ask(shown), is_at_prompt=self._is_prompt(shown))
             self._output.clear()
-            self._follows = False
+            self._examined, self._follows = 0, False
         self._lines.append(line)
         return line
 
@@ -156,12 +162,12 @@ class EchoWatch:
         if not self._lines:
             return
         self._output += data
-        if len(self._output) > _MAX_BYTES:
-            self.give_up()
-            return
-        while self._lines and self._next_row(width):
+        self._examined += _READ_BYTES
+        while self._lines and self._examined <= _MAX_BYTES and self._next_row(width):
             pass
-        if self._lines:
+        if self._examined + len(self._output) > _MAX_BYTES:
+            self.give_up()
+        elif self._lines:
             self._match_cursor_row(width)
 
     def expire(self, now: float) -> None:
@@ -192,13 +198,14 @@ class EchoWatch:
             return False
         first, row = self._lines[0], bytes(self._output[: end - 1])
         del self._output[:end]
+        self._examined += max(end, _LEAST_ROW_BYTES)
         follows, self._follows = self._follows, False
         begin, first.row = first.row, None
         shown = render_cursor_line((begin or b"") + row, width)
         if begin is not None and (first.ended or first.keys) and self._matches_first_row(first, shown, begin, width):
             return True
         shown = shown.rstrip()
-        for index, line in enumerate(self._lines):
+        for index, line in enumerate(islice(self._lines, _MAX_AHEAD) if shown else ()):
             if (line.ended or line.keys) and self._is_later_echo(line, shown, follows=follows and index == 0):
                 for _ in range(index):
                     self._hide(self._lines.popleft())
@@ -263,6 +270,7 @@ class EchoWatch:
     def _show(self, line: _Line) -> None:
         for piece in line.pieces:
             piece.shown = True
+        self._examined = 0
         self._decided += line.pieces
         line.pieces = []
 

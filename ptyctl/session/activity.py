@@ -89,7 +89,7 @@ class Activity:
         if self._recorder is None:
             return
         if writer.command:
-            self._command_typed(writer, secret=any(piece.shown is False for piece in pieces))
+            self._command_typed(writer, secret=pieces[0].shown is False)
             return
         if self._writer is None or self._writer.owner != writer.owner:
             self.flush()
@@ -197,4 +197,4 @@ def _decision_fields(review: Review, text: str | None, *, secret: bool) -> dict[
 
 def writer_fields(writer: Writer) -> dict[str, object]:
     """Return the row fields that identify the writer."""
-    return {"principal": writer.principal, "task": writer.task_id, "trace_id": writer.trace_id}
+    return {"principal": writer.by.name, "task": writer.task_id, "trace_id": writer.trace_id}

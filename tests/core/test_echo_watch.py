@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ptyctl.core.echo_watch import EchoWatch, TypedPiece
 from ptyctl.core.secret_masker import ECHO_TIMEOUT_S
 from ptyctl.platforms import UNKNOWN_DEVICE
+from tests.cost import lines_of
 
 PROMPT = b"ann@box:~$ "
 QUESTION = "密码：".encode()
@@ -171,3 +172,23 @@ def test_more_output_than_is_examined_hides_the_text(size: int) -> None:
     for _ in range(20_000 // size + 1):
         far_end.show("x" * size)
     assert (far_end.texts(False), far_end.watch.active) == (["y"], False)
+
+
+def test_echo_is_found_before_much_output_of_the_same_read() -> None:
+    assert FarEnd().type("cat big\r").show("cat big\r\n" + "a row of the file\r\n" * 4000).texts(True) == ["cat big\r"]
+
+
+def test_many_lines_at_once_are_shown_though_their_echo_is_larger_than_what_is_examined() -> None:
+    lines = [f"line {number} of a pasted file\r" for number in range(2000)]
+    far_end = FarEnd().type("".join(lines))
+    for begin in range(0, len(lines), 100):
+        far_end.show("".join(lines[begin : begin + 100]).replace("\r", "\r\n"))
+    assert far_end.texts(True) == lines
+
+
+def test_cost_of_output_below_many_typed_lines_does_not_grow_with_their_number() -> None:
+    def cost(count: int) -> int:
+        far_end = FarEnd().type("".join(f"line {number}\r" for number in range(count)))
+        return lines_of(lambda: far_end.show("other\r\n" * 5000))
+
+    assert cost(3200) < 8 * cost(200)

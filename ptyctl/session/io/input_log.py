@@ -9,6 +9,7 @@ import base64
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,10 @@ from ptyctl.core.echo_watch import TypedPiece
 from ptyctl.core.lease import Owner
 from ptyctl.core.unfinished_line import UnfinishedLine
 from ptyctl.session.transcript.append_file import AppendFile, json_line
+from ptyctl.session.transcript.input_rows import MAX_INPUT_ROW_BYTES, hidden_end, shown_end
 from ptyctl.session.transcript.recovery import MAX_LAST_INPUTS
 
 from .gate import Writer
-
-#: Largest size of a row. A file with less free room may lack the last row.
-_ROW_BYTES = 128 * 1024
-#: Room in a row for the names of fields, and for the padding of Base64.
-_ROOM_BYTES = 20
 
 
 class InputLog:
@@ -31,15 +28,16 @@ class InputLog:
 
     A row of a caller also has its `principal`, and `line`, the state of the typed line after it (`UnfinishedLine.state`), which
     a row that erases a refused line has too. A secret is recorded with its length only, and so is text until it is known that
-    the far end shows it (`EchoWatch`): its row has room for the text, which `decided` adds.
+    the far end shows it (`EchoWatch`): then `decided` adds it to its row (`input_rows`). Input is on disk at once, so a server
+    that dies loses no state of the line.
     """
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
         """Open the file; `max_bytes` is its largest size."""
         self._file = AppendFile(folder / "input.jsonl", max_bytes)
         self._max_bytes = max_bytes
-        #: Place, size and fields of the rows of text that may be shown.
-        self._undecided: dict[TypedPiece, tuple[int, int, dict[str, Any]]] = {}
+        #: Place and content of the ends of the rows of text that may be shown.
+        self._undecided: dict[TypedPiece, tuple[int, bytes]] = {}
 
     def record(self, writer: Writer, pieces: Iterable[TypedPiece], line: Mapping[str, int]) -> None:
         """Write a row for each piece of what the channel took; `line` is the state of the typed line then."""
@@ -50,35 +48,41 @@ class InputLog:
                 "bytes": len(piece.data),
             }
             if not writer.system:
-                row["principal"] = writer.principal
+                row["principal"] = writer.by.name
             if not writer.system or writer.erases is not None:
                 row["line"] = line
-            if piece.shown:
-                self._file.append(json_line({**row, **_text_fields(piece.data)}))
-                continue
-            hidden = json_line({**row, "sensitive": True})
             if piece.shown is None:
-                room = 4 * len(piece.data) // 3 + _ROOM_BYTES  # the number of bytes says nothing about the text
-                hidden = _padded(hidden, len(hidden) + room)
-                self._undecided[piece] = self._file.size_with_batch, len(hidden), row
-            self._file.append(hidden)
+                fixed, end = json_line(row)[:-2], hidden_end(len(piece.data))
+                self._undecided[piece] = self._file.size_with_batch + len(fixed), end
+                self._file.append(fixed + end)
+                continue
+            if not piece.shown:
+                row["sensitive"] = True
+            else:
+                try:
+                    row["data"] = piece.data.decode()
+                except UnicodeDecodeError:
+                    row |= _binary_field(piece.data)
+            self._file.append(json_line(row))
         self._file.flush()  # input cannot be rebuilt from any other file
 
     def decided(self, piece: TypedPiece) -> None:
-        """Add the text of a piece that the far end shows to its row, in place: a crash leaves the length only."""
+        """Add the text of a piece to its row if the far end shows it."""
         undecided = self._undecided.pop(piece, None)
-        if undecided is None or not piece.shown or not self._file.growing:
+        if undecided is None or not piece.shown:
             return
-        at, size, row = undecided
-        shown = json_line({**row, **_text_fields(piece.data)})
-        if len(shown) > size:
-            shown = json_line({**row, **_binary_field(piece.data)})
-        self._file.overwrite(at, _padded(shown, size))
+        at, old = undecided
+        end = None
+        with suppress(UnicodeDecodeError):
+            end = shown_end({"data": piece.data.decode()}, len(old))
+        end = end or shown_end(_binary_field(piece.data), len(old))
+        if end is not None:
+            self._file.replace(at, old, end)
 
     @property
     def has_room(self) -> bool:
-        """Whether the file is far from its largest size, so that no row was refused."""
-        return self._file.size <= self._max_bytes - _ROW_BYTES
+        """Whether the file is so far from its largest size that no row was refused."""
+        return self._file.size <= self._max_bytes - MAX_INPUT_ROW_BYTES
 
     @property
     def growing(self) -> bool:
@@ -90,20 +94,8 @@ class InputLog:
         self._file.close()
 
 
-def _text_fields(data: bytes) -> dict[str, str]:
-    try:
-        return {"data": data.decode()}
-    except UnicodeDecodeError:
-        return _binary_field(data)
-
-
 def _binary_field(data: bytes) -> dict[str, str]:
     return {"data_b64": base64.b64encode(data).decode()}
-
-
-def _padded(row: bytes, size: int) -> bytes:
-    """Return a row with blanks before its last brace, so that it has this size."""
-    return row[:-2] + b" " * (size - len(row)) + row[-2:]
 
 
 class LastInputs:

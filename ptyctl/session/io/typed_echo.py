@@ -34,7 +34,7 @@ class TypedEcho:
 
     def typed(self, writer: Writer, data: bytes, *, secret: bool, raw: int) -> list[TypedPiece]:
         """Return the pieces of input that was sent when the output had the size `raw`."""
-        if secret or self._is_shown(writer):
+        if secret or writer.system or writer.command or self._is_shown():
             return [TypedPiece(data, shown=not secret)]
         stream, now = self._stream, self._loop.time()
         row = stream.read_raw(max(raw - 4096, stream.incarnation_raw), raw)
@@ -47,10 +47,10 @@ class TypedEcho:
             self.received(stream.read_raw(raw, stream.raw_size))
         return pieces
 
-    def _is_shown(self, writer: Writer) -> bool:
-        """Return whether input is certainly shown, or is no text of a caller for a terminal."""
+    def _is_shown(self) -> bool:
+        """Return whether typed text is certainly shown, or is not for a terminal."""
         terminal = self._terminal
-        if writer.system or writer.command or not terminal.expects_prompt:
+        if not terminal.expects_prompt:
             return True
         if not terminal.echo_is_known():
             return False

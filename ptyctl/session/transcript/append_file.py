@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -68,16 +69,19 @@ class AppendFile:
             del self._batch[:written]
         self._batch.clear()
 
-    def overwrite(self, at: int, data: bytes) -> None:
-        """Replace bytes that were written. A failure leaves the old ones, or a part of them."""
-        if self._fd < 0 or at + len(data) > self.size:
+    def replace(self, at: int, old: bytes, new: bytes) -> None:
+        """Replace bytes that were written by others of the same number. After a failure the file has the old ones again."""
+        if self._fd < 0 or at + len(old) > self.size:
             return
-        with contextlib.suppress(OSError):
-            fd = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)  # the other one appends
-            try:
-                os.pwrite(fd, data, at)
-            finally:
-                os.close(fd)
+        fcntl.fcntl(self._fd, fcntl.F_SETFL, 0)  # Linux appends all that is written to a file with O_APPEND
+        try:
+            if os.pwrite(self._fd, new, at) < len(new):
+                os.pwrite(self._fd, old, at)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.pwrite(self._fd, old, at)
+        finally:
+            fcntl.fcntl(self._fd, fcntl.F_SETFL, os.O_APPEND)
 
     def read(self, begin: int, end: int) -> bytes:
         """Return the bytes between two offsets, also after `close`."""

@@ -37,6 +37,7 @@ from ptyctl.files import (
 )
 
 from .block_marks import BlockMarksReader
+from .input_rows import repair_rows
 from .jsonl import PAUSE_S, PIECE_BYTES, cut_torn_line, read_rows, read_rows_backwards, read_rows_containing
 from .raw_log import MAX_OFFSET, RawLog
 from .stored_blocks import (
@@ -163,6 +164,7 @@ def _recover(folder: Path, meta: dict[str, Any], raw: RawLog, *, still_running: 
     """Raises _DamagedFileError for a file that must be set aside first."""
     for name in _LINE_FILES:
         cut_torn_line(folder / name)
+    repair_rows(folder / "input.jsonl")
     with _reading(folder / "blocks.jsonl"):
         blocks = index_blocks(read_blocks(folder))
     timeline = folder / "timeline.jsonl"
