@@ -65,7 +65,7 @@ def test_error_reply_of_each_code_matches_output_schema(tool: Tool) -> None:
         ),
         ("pty_send", {"conversation_id": "c", "data": {"v": SECRET}, "sensitive": True}, "data"),
         ("pty_read_screen", {"conversation_id": "c", "at": -1}, "at"),
-        ("pty_read_screen_deltas", {"conversation_id": "c", "limit": 0}, "limit"),
+        ("pty_read_screen_deltas", {"conversation_id": "c", "limit": -1}, "limit"),
         ("blocks_read", {"conversation_id": "c", "block_id": "1_1", "next_cursor": SECRET}, "next_cursor"),
     ],
 )

@@ -77,6 +77,10 @@ class LocalTerminal(MemoryChannel):
         return self.is_canonical
 
     @property
+    def kill_key(self) -> bytes:
+        return b"\x15" if self.is_canonical else b""
+
+    @property
     def echo_off(self) -> bool:
         return not self.echo
 
