@@ -418,7 +418,7 @@ class Authorization:
 
     def check_held(self, data: bytes, writer: Writer) -> None:
         """Refuse input of a writer whose line was refused within an unfinished command. Raises PtyctlError BUSY."""
-        if self._policy is not None:
+        if self._enforcement.holds(writer.owner):
             self._synchronisation.synchronise()
             self._enforcement.check_held(data, writer)
 
@@ -641,7 +641,8 @@ class Authorization:
         """Wait until a shell has discarded its line at a Ctrl-C: until then, none of several lines is known."""
         terminal, stream = self._terminal, self._stream
         deadline = terminal.now() + PROMPT_WAIT_S
-        self._synchronisation.synchronise()
+        if self._synchronisation.awaits_interrupted_line():
+            self._synchronisation.synchronise()
         while self._synchronisation.awaits_interrupted_line() and stream.ended is None and terminal.now() < deadline:
             await stream.wait(min(deadline, terminal.now() + _PROMPT_POLL_S))
             self._synchronisation.synchronise()

@@ -187,13 +187,17 @@ class Enforcement:
             )
         return self._terminal.waits_at_prompt() is False
 
+    def holds(self, owner: Owner) -> bool:
+        """Return whether a line of a writer was refused within an unfinished command."""
+        return owner in self._held
+
     def check_held(self, data: bytes, writer: Writer) -> None:
         """Refuse input of a writer whose line was refused within an unfinished command, until the command is left or ended.
 
         Raises:
             PtyctlError: BUSY.
         """
-        if writer.owner not in self._held or not data.strip(INTERRUPT_BYTES):
+        if not data.strip(INTERRUPT_BYTES):
             return
         if not (self._line.is_open or self._terminal.unfinished_line.incomplete):
             self._held.discard(writer.owner)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ptyctl.core.shells import may_run_shell, shell_dialect
-from ptyctl.policy.rules import SHELL_PLATFORM
+from ptyctl.policy.rules import OTHER_SHELL, SHELL_PLATFORM
 from ptyctl.session.device.exchange import lines_before, text_before_cursor, text_behind_prompt
 from ptyctl.session.io.terminal_state import FarEnd, TerminalState
 
@@ -90,7 +90,9 @@ class InputPlaces:
     def _shell_place(self, name: str | None) -> Place:
         if name is None and self._far_end.is_shell():
             name = SHELL_PLATFORM
-        return Place(name, shell=self._far_end.dialect())
+        dialect = self._far_end.dialect()
+        # bash, zsh and dash are judged alike, and so while they run a program for their prompt, which is then in front
+        return Place(name, shell=dialect if dialect in ("fish", OTHER_SHELL) else None)
 
     def _shows_prompt(self) -> bool:
         line = self._terminal.last_line()

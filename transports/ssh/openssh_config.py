@@ -201,8 +201,8 @@ class _Reader:
 
     def _set(self, keyword: str, rest: str) -> None:
         if keyword in _COMMANDS:
-            # A jump host excludes a ProxyCommand that follows it, and the other way round.
-            if rest and not (keyword == "proxycommand" and "proxyjump" in self.settings):
+            # A jump host excludes a ProxyCommand that follows it, and the other way round; `ProxyJump none` does not.
+            if rest and not (keyword == "proxycommand" and self.settings.get("proxyjump", ["none"]) != ["none"]):
                 self.settings.setdefault(keyword, [rest])
             return
         words = self._words(rest) if keyword in _NEEDED else _leading_words(rest)

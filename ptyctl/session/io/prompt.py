@@ -21,9 +21,6 @@ _OPEN = (
 )
 #: Text before the host name: brackets, marks of unsaved changes, the time (Cisco), the user's name.
 _BEFORE_HOST = re.compile(r"[<\[*!~+ ]*(?:\d\d:\d\d:\d\d(?:\.\d+)? )?(?:[^\s()<>#$%\[\]@]+@)?")
-_USER = re.compile(r"([^\s\[<*!~+]+)@$")
-#: The end of a prompt that tells whether the user is root, as in the default prompts of shells.
-_PRIVILEGE = ("#", "$")
 #: The host name ends before the mode, the folder, the number of the command, and marks.
 _HOST = re.compile(r"[^\s()<>#$%\[\]]*?(?=[=*!~+-]*(?:[\s()<>#$%\[\]]|:[~/\\]|:\d+[>#$%]|:?$))")
 #: The host name is searched for in this many characters.
@@ -62,15 +59,6 @@ def host_name(prompt: str) -> str:
     if prompt.lstrip("*! ").startswith(("<", "[")) and "@" not in prompt[:begin]:
         name = name.partition("-")[0]
     return name if not name.startswith("/") and any(character.isalpha() for character in name) else ""
-
-
-def account(prompt: str) -> tuple[str, str, str]:
-    """Return user, host name and privilege (`#` for root) in the prompt of a shell; each is empty if it is not shown."""
-    prompt = prompt[:_HOST_CHARACTERS]
-    before = _BEFORE_HOST.match(prompt)
-    user = _USER.search(before.group()) if before is not None else None
-    end = prompt.rstrip()[-1:]
-    return user.group(1) if user is not None else "", host_name(prompt), end if end in _PRIVILEGE else ""
 
 
 class Prompt:

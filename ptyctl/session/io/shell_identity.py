@@ -4,10 +4,9 @@ A shell is told apart by what is known of it:
 
 - its connection, and whether it sends marks: a prompt mark means that the shell which sends them reads, and that one in front
   of it, without marks, has ended;
-- the foreground process group of a terminal of this machine;
-- user, host and privilege in the prompt, for a shell of another machine and without marks.
+- the foreground process group of a terminal of this machine.
 
-What is not known is equal to anything.
+What is not known is equal to anything: a prompt changes with the folder, the mode or the name of a device, and tells nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from ptyctl.core.lease import Owner
 from ptyctl.core.shells import may_end_shell, shell_change
 
 from .gate import Writer
-from .prompt import account, host_name
 from .terminal_state import FarEnd, TerminalState
 
 #: Number of tasks whose last shell is remembered.
@@ -34,8 +32,6 @@ _MAX_LINE = 4096
 #: Input that is text with line ends: other keys may recall or complete a line, end the input, or leave a program.
 _TEXT = re.compile(rb"[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*")
 _LINE_END = re.compile(rb"[\r\n]+")
-#: Numbers in a prompt, such as the time, or the count of commands.
-_NUMBERS = re.compile(r"\d+")
 
 
 class ShellIdentity(NamedTuple):
@@ -45,9 +41,9 @@ class ShellIdentity(NamedTuple):
         connection: the raw offset at which its connection began.
         front_of: the number of prompt marks before a shell without marks; None for the shell that sends them.
         program: pid and name of a shell of this machine that sends no marks; None if unknown.
-        prompt: its prompt; empty if it is not compared.
+        prompt: its prompt, for messages; empty if it is not known.
         folder: its working directory, if it reports that.
-        inputs, line_feeds: those of the terminal when this was observed.
+        leads_session: whether it is the session's own program, which may lose its marks and get them back.
     """
 
     connection: int
@@ -55,29 +51,18 @@ class ShellIdentity(NamedTuple):
     program: tuple[int, str] | None
     prompt: str
     folder: str | None
-    inputs: int
-    line_feeds: int
+    leads_session: bool = True
 
     @property
     def key(self) -> str:
         """The parts that do not change while the shell runs, as text."""
         return f"{self.connection} {self.front_of} {self.program}"
 
-    def is_other_than(self, last: ShellIdentity, *, is_device: bool = False) -> bool:
+    def is_other_than(self, last: ShellIdentity) -> bool:
         """Return whether this certainly is another shell than one that was observed earlier on the same connection."""
         if self.front_of != last.front_of:
-            return True
-        if None not in (self.program, last.program) and self.program != last.program:
-            return True
-        if not (self.prompt and last.prompt):
-            return False
-        if is_device:
-            return _differ(host_name(self.prompt), host_name(last.prompt))
-        if any(map(_differ, account(self.prompt), account(last.prompt))):
-            return True
-        # nobody has entered anything, and another prompt is shown
-        is_unasked = self.inputs == last.inputs and self.line_feeds > last.line_feeds
-        return is_unasked and _NUMBERS.sub("", self.prompt) != _NUMBERS.sub("", last.prompt)
+            return not (self.leads_session and last.leads_session)
+        return None not in (self.program, last.program) and self.program != last.program
 
     def is_started_from(self, last: ShellIdentity) -> bool:
         """Return whether this is another shell that certainly has another one below it, which still runs."""
@@ -119,11 +104,10 @@ class ShellReader:
     def now(self, shown: str | None = None) -> ShellIdentity:
         """Return the shell that reads. `shown`: its prompt, if that is known; otherwise it is taken from the last line."""
         terminal, stream = self._terminal, self._terminal.stream
-        inputs, line_feeds = terminal.unfinished_line.inputs, stream.line_feeds
         if self._far_end.has_marks():
             reported = stream.last_prompt
             folder = None if reported is None else reported.directory
-            return ShellIdentity(stream.incarnation_raw, None, None, "", folder, inputs, line_feeds)
+            return ShellIdentity(stream.incarnation_raw, None, None, "", folder)
         program = terminal.foreground_program()
         if program is not None and not terminal.shell_may_read():
             program = None
@@ -131,7 +115,8 @@ class ShellReader:
         if program is None or terminal.relays_shell():  # otherwise the process tells it
             prompt = shown or self._shown_prompt()
         front_of = stream.prompts.count
-        return ShellIdentity(stream.incarnation_raw, front_of, program, prompt, None, inputs, line_feeds)
+        leads_session = terminal.shell_in_foreground() is True
+        return ShellIdentity(stream.incarnation_raw, front_of, program, prompt, None, leads_session)
 
     def check(self, owner: Owner) -> None:
         """Check that the shell of the task's last command reads, unless the task has started or ended one itself.
@@ -155,7 +140,7 @@ class ShellReader:
         return now
 
     def _check(self, owner: Owner, last: _Last, now: ShellIdentity) -> None:
-        if not now.is_other_than(last.shell, is_device=self._is_device):
+        if not now.is_other_than(last.shell):
             return
         del self._last[owner]
         if last.has_typed and now.is_started_from(last.shell):
@@ -228,10 +213,6 @@ class ShellReader:
         self._last.move_to_end(owner)
         if len(self._last) > _MAX_OWNERS:
             self._last.popitem(last=False)
-
-
-def _differ(one: str, other: str) -> bool:
-    return bool(one and other) and one != other
 
 
 def _is_alive(pid: int) -> bool:

@@ -10,7 +10,6 @@ import pytest_asyncio
 from playwright.async_api import Browser, Locator, expect
 
 from .desk import Desk, running_desk
-from .test_session_page import BOB
 from .visitor import Visitor, visit
 
 _POLICY = """
@@ -94,15 +93,3 @@ async def test_held_input_is_reported_after_a_reload(strict_desk: Desk, tmp_path
     await alice.type("echo af''ter\n")
     await alice.wait_for_text("\nafter\n")
     assert not (tmp_path / "RAN").exists()
-
-
-async def test_approved_line_of_here_document_is_typed_and_input_goes_on(strict_desk: Desk, tmp_path: Path) -> None:
-    alice = await _visit_here_document(strict_desk, tmp_path)
-    await alice.type("questionable\n")
-    await expect(_notice(alice)).to_contain_text("Not run yet: questionable (a question)")
-    assert not _FIELDS.search(await alice.page.locator("main").inner_text())
-    bob = await strict_desk.open_tab("/approvals", BOB)
-    await bob.page.get_by_role("button", name="Approve").click()
-    await expect(_notice(alice)).to_have_count(0)
-    await alice.type("af''ter\nX\n")
-    await alice.wait_for_text("\nquestionable\naf''ter\n")
