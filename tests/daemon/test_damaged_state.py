@@ -106,7 +106,10 @@ async def test_damaged_file_of_the_server_does_not_keep_it_from_starting(life: L
     await shell.exec("x=kept")
     end_daemon(life.runtime_dir, signal.SIGKILL)
     for name in SERVER_FILES:
-        damage(load_settings().state_dir / name, way)
+        file = load_settings().state_dir / name
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file.touch(mode=0o600)  # the daemon may have been killed before it wrote it
+        damage(file, way)
     begin = time.monotonic()
     shell = await life.found(shell)
     assert (await shell.exec("echo $x")).stdout == "kept\n"
