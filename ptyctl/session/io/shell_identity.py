@@ -1,6 +1,6 @@
-"""Which shell reads the commands of a terminal, and whether it is the one that a task's last command went to.
+"""Identity of the shell that reads commands, compared with the shell of a task's last command.
 
-A shell is told apart by what is known of it:
+A shell is identified by:
 
 - its connection, and whether it sends marks: a prompt mark means that the shell which sends them reads, and that one in front
   of it, without marks, has ended;
