@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Self
+from collections.abc import Iterator
+from types import UnionType
+from typing import Annotated, Any, Self, Union, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -15,6 +17,8 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
+from pydantic.fields import FieldInfo
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from .errors import PtyctlError, invalid
 from .field_faults import NOT_ENCODABLE, FieldFault, field_faults
@@ -41,6 +45,8 @@ def _check_variable_name(text: str) -> str:
     return _check_no_nul(text)
 
 
+#: Marks an array of words: one text in its place may be several words.
+WORDS = object()
 #: Marks a type whose empty text is a value. In every other optional field of a tool's call it means that the field is absent.
 MAY_BE_EMPTY = object()
 _BRACKETED_IPV6 = re.compile(r"^\[([^\[\]]*:[^\[\]]*)\]\Z")
@@ -75,6 +81,25 @@ def check_members(data: Any) -> Any:
     return data
 
 
+def field_kinds(annotation: Any, *metadata: object) -> Iterator[tuple[Any, tuple[object, ...]]]:
+    """Yield the types of an annotation without null, each with its metadata."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        inner, *more = get_args(annotation)
+        yield from field_kinds(inner, *metadata, *more)
+    elif origin in (Union, UnionType):
+        for option in get_args(annotation):
+            yield from field_kinds(option, *metadata)
+    elif annotation is not type(None):
+        yield annotation, metadata
+
+
+def _takes_boolean(field: FieldInfo) -> bool:
+    """Return whether a field may have a boolean, or no number: then the model decides."""
+    types = [kind for kind, _ in field_kinds(field.annotation)]
+    return bool in types or not any(kind in (int, float) for kind in types)
+
+
 #: Marks a field that the tools accept and their schemas leave out: few callers need it, and each field costs an agent context.
 Unlisted = WithJsonSchema({"unlisted": True})
 
@@ -87,14 +112,24 @@ class Value(BaseModel):
 
 
 class RequestPart(Value):
-    """Value in a request. Null counts as absent."""
+    """Value in a request. Null counts as absent, and a boolean is no number."""
 
     @model_validator(mode="before")
     @classmethod
-    def _drop_nulls(cls, data: Any) -> Any:
-        """Treat null as absent in every optional field: a client in strict mode sends all fields."""
+    def _check_values(cls, data: Any) -> Any:
+        """Refuse a boolean for a number, which pydantic takes as 0 or 1.
+
+        Treat null as absent in every optional field: a client in strict mode sends all fields.
+        """
         check_members(data)
-        if not isinstance(data, dict) or None not in data.values():
+        if not isinstance(data, dict):
+            return data
+        for name, value in data.items():
+            if (value is True or value is False) and (field := cls.model_fields.get(name)) and not _takes_boolean(field):
+                fault = PydanticCustomError("number_type", "Input should be a number, not true or false")
+                details = InitErrorDetails(type=fault, loc=(name,), input=value)
+                raise ValidationError.from_exception_data(cls.__name__, [details])
+        if None not in data.values():
             return data
         optional = {name for name, field in cls.model_fields.items() if not field.is_required()}
         return {name: value for name, value in data.items() if value is not None or name not in optional}

@@ -202,12 +202,13 @@ def is_typable(command: str) -> bool:
     return _PLAIN.fullmatch(command) is not None and not _RESERVED.search(command)
 
 
-def is_pastable(command: str) -> bool:
+def is_pastable(command: str, dialect: Dialect) -> bool:
     """Return whether a line editor takes a pasted command unchanged, at once.
 
-    It has at most 1000 characters, and no control characters but tabs and line feeds.
+    It has at most 1000 characters, and no control characters but line feeds and tabs. fish drops tabs.
     """
-    return len(command) < _PLAIN_LIMIT and not _ACTED_UPON.search(command.replace("\t", ""))
+    kept = command if dialect == "fish" else command.replace("\t", "")
+    return len(command) < _PLAIN_LIMIT and not _ACTED_UPON.search(kept)
 
 
 def paste(text: str) -> str:

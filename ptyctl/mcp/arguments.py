@@ -1,27 +1,29 @@
 """The arguments of a tool call as models send them, in the form that the request's model accepts.
 
-Clients and models differ from the schema in three ways whose meaning is certain: arrays and objects as JSON text, numbers for
-texts, and an empty value in place of an absent one. The types of the model decide all of them; no tool has rules of its own.
+Clients and models differ from the schema in ways whose meaning is certain: arrays and objects as JSON text, the only item of an
+array without the array, numbers for texts, and an empty value in place of an absent one. The types of the model decide all of
+them; no tool has rules of its own.
 Numbers and booleans as text are accepted by the models themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import from_json
 
 from ptyctl.api.errors import PtyctlError
-from ptyctl.api.model import MAY_BE_EMPTY, Request
+from ptyctl.api.model import MAY_BE_EMPTY, WORDS, Request, field_kinds
 
 R = TypeVar("R", bound=Request)
 T = TypeVar("T")
 #: Numbers of this size are accepted as texts: ids, ports, times and cursors.
 MAX_NUMBER_BITS = 128
+#: The types of a field, each with its metadata.
+_Kinds = list[tuple[Any, tuple[object, ...]]]
 #: The names of fields from the outermost object to one field.
 _Path = tuple[str, ...]
 
@@ -47,9 +49,9 @@ def shape(fields: Mapping[str, FieldInfo], arguments: Mapping[str, Any]) -> dict
         if (field := fields.get(name)) is None:
             shaped[name] = value
             continue
-        kinds = list(_kinds(field.annotation, *field.metadata))
+        kinds = list(field_kinds(field.annotation, *field.metadata))
         new = _shape_value(kinds, value)
-        if new == "" and not field.is_required() and not any(may_be_empty for _, may_be_empty in kinds):
+        if new == "" and not field.is_required() and not _may_be_empty(kinds):
             continue
         shaped[name] = new
     return shaped
@@ -85,30 +87,50 @@ def without_empty(
     return found
 
 
-def _shape_value(kinds: list[tuple[Any, bool]], value: Any) -> Any:
+def _shape_value(kinds: _Kinds, value: Any) -> Any:
     """Return a value in one of the types that accept it; the same value if none certainly does."""
     types = [kind for kind, _ in kinds]
-    takes_text = any(kind in (str, SecretStr) for kind in types)
+    takes_text = _takes_text(types)
     if isinstance(value, str):
-        return _shape_text(kinds, value, takes_text=takes_text)
-    if isinstance(value, int) and not isinstance(value, bool):
+        value = _shape_text(kinds, value, takes_text=takes_text)
+    elif isinstance(value, int) and not isinstance(value, bool):
         is_text = takes_text and not any(kind in (int, float) for kind in types)
-        return str(value) if is_text and value.bit_length() <= MAX_NUMBER_BITS else value
-    if isinstance(value, list):
+        value = str(value) if is_text and value.bit_length() <= MAX_NUMBER_BITS else value
+    elif isinstance(value, list):
         arrays = [kind for kind in types if get_origin(kind) is tuple]
-        items = list(_kinds(get_args(arrays[0])[0])) if arrays else []
+        items = list(field_kinds(get_args(arrays[0])[0])) if arrays else []
         return [_shape_value(items, item) for item in value] if arrays else value
-    if isinstance(value, dict):
-        for kind in types:
-            if isinstance(kind, type) and issubclass(kind, BaseModel):
-                return shape(kind.model_fields, value)
-            if get_origin(kind) is dict:
-                members = list(_kinds(get_args(kind)[1]))
-                return {name: _shape_value(members, member) for name, member in value.items()}
+    elif isinstance(value, dict):
+        value = _shape_object(types, value)
+    is_alone = value and not isinstance(value, (list, bool)) and [get_origin(kind) for kind in types] == [tuple]
+    return _shape_only_item(*kinds[0], value) if is_alone else value
+
+
+def _shape_object(types: list[Any], value: dict[str, Any]) -> dict[str, Any]:
+    for kind in types:
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            return shape(kind.model_fields, value)
+        if get_origin(kind) is dict:
+            members = list(field_kinds(get_args(kind)[1]))
+            return {name: _shape_value(members, member) for name, member in value.items()}
     return value
 
 
-def _shape_text(kinds: list[tuple[Any, bool]], text: str, *, takes_text: bool) -> Any:
+def _shape_only_item(array: Any, metadata: tuple[object, ...], value: Any) -> Any:
+    """Return the array of which a value is certainly the only item; the same value if it is not: the model refuses it.
+
+    A text that begins as an array does is one that cannot be read, and a text in place of words may be several.
+    """
+    kinds = list(field_kinds(get_args(array)[0]))
+    item = _shape_value(kinds, value)
+    if not isinstance(item, str):
+        return [item] if isinstance(item, dict) else value
+    is_word = item.split() == [item] and not any(quote in item for quote in "'\"\\")
+    is_item = _takes_text(kind for kind, _ in kinds) and item.lstrip()[:1] != "["
+    return [item] if is_item and (is_word or WORDS not in metadata) else value
+
+
+def _shape_text(kinds: _Kinds, text: str, *, takes_text: bool) -> Any:
     """Return the array, object, null or boolean of a JSON text, if the type has it; otherwise the text."""
     start = text.lstrip()[:1]
     if start and start not in "[{" and takes_text:
@@ -133,26 +155,21 @@ def _array_of_texts(items: list[Any], text: str) -> Any:
     return items if all(isinstance(item, str) for item in items) else text
 
 
+def _takes_text(types: Iterable[Any]) -> bool:
+    return any(kind in (str, SecretStr) for kind in types)
+
+
+def _may_be_empty(kinds: _Kinds) -> bool:
+    return any(MAY_BE_EMPTY in metadata for _, metadata in kinds)
+
+
 def object_types(field: FieldInfo) -> list[type[BaseModel]]:
     """Return the models that a field accepts."""
-    return [kind for kind, _ in _kinds(field.annotation) if isinstance(kind, type) and issubclass(kind, BaseModel)]
+    return [kind for kind, _ in field_kinds(field.annotation) if isinstance(kind, type) and issubclass(kind, BaseModel)]
 
 
 def _is_object(kind: Any) -> bool:
     return get_origin(kind) is dict or (isinstance(kind, type) and issubclass(kind, BaseModel))
-
-
-def _kinds(annotation: Any, *metadata: object) -> Iterator[tuple[Any, bool]]:
-    """Yield the types of an annotation without null, each with whether its empty text is a value."""
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        inner, *more = get_args(annotation)
-        yield from _kinds(inner, *metadata, *more)
-    elif origin in (Union, UnionType):
-        for option in get_args(annotation):
-            yield from _kinds(option, *metadata)
-    elif annotation is not type(None):
-        yield annotation, MAY_BE_EMPTY in metadata
 
 
 def _empty_fields(fields: Mapping[str, FieldInfo], arguments: Mapping[str, Any], path: _Path = ()) -> Iterator[_Path]:
@@ -177,10 +194,11 @@ def _is_empty(field: FieldInfo, value: Any, *, is_member: bool) -> bool:
 
     False in an object may differ from its default.
     """
+    kinds = list(field_kinds(field.annotation, *field.metadata))
     if isinstance(value, bool):
-        return not value and not is_member
+        return not value and not is_member and not any(kind in (int, float) for kind, _ in kinds)
     if value == "0":
-        return not any(may_be_empty for _, may_be_empty in _kinds(field.annotation, *field.metadata))
+        return not _may_be_empty(kinds)
     return value is None or (isinstance(value, (str, int, float, list, dict)) and not value)
 
 

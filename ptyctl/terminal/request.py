@@ -16,7 +16,7 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from ptyctl.api.field_faults import field_faults
 from ptyctl.api.io import MAX_WAIT_MS
-from ptyctl.api.model import Command, Id, RequestPart, SystemText, Unlisted, VariableName
+from ptyctl.api.model import WORDS, Command, Id, RequestPart, SystemText, Unlisted, VariableName
 
 from .aliases import ALIASES, CANONICAL_ACTIONS, AliasPhase, canonical_request, deprecation_warning
 from .errors import RequestClass, TerminalError, TerminalErrorCode
@@ -84,7 +84,7 @@ class Execution(RequestPart):
     """
 
     command: Annotated[Command, Field(min_length=1)] | None = None
-    args: tuple[SystemText, ...] | None = Field(default=None, fail_fast=True)
+    args: Annotated[tuple[SystemText, ...], WORDS] | None = Field(default=None, fail_fast=True)
     env: Annotated[dict[VariableName, SystemText] | None, Unlisted] = None
     name: Annotated[_Name | None, Unlisted] = None
     pty: Annotated[bool | None, Unlisted] = None

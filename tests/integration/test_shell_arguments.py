@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from fixtures.servers.programs import require_program
@@ -50,6 +50,13 @@ NASTY = [
     "%self",
     "#",
     "é\\é",
+    "\t",
+    "x\ty",
+    "\x01b",
+    "\x1b[A",
+    "\r; other-command",
+    "\x7f\x7fother-command",
+    "a\n\tb\n",
 ]
 ARGUMENTS = st.lists(st.sampled_from(NASTY) | st.text("'\"\\ $`;|&<>()[]{}*?~!#%=^@,\n\tax0é", max_size=8), max_size=5)
 
@@ -79,7 +86,7 @@ async def test_arguments_environment_and_folder_of_a_request_are_data_in_each_sh
     monkeypatch.setenv("SHELL", require_program(shell, shell))
     folder = tmp_path / "a'b\\; touch M #"
     folder.mkdir()
-    arguments = [each for each in NASTY if each]
+    arguments = [each for each in NASTY if each and each.replace("\n", "").replace("\t", "").isprintable()]  # as shown
     async with LocalController() as controller:
         service = TerminalService(controller, ServiceState(), {}, "me")
         opened = await service.handle({"action": "execute", "invocation": {"mode": "interactive", "intent": "open_only"}})
@@ -100,6 +107,26 @@ async def test_arguments_environment_and_folder_of_a_request_are_data_in_each_sh
     expected = f"{folder}\n\\' '; touch M #\n" + "".join(f"{each}|" for each in arguments)
     assert (response["result"]["stdout"].rstrip("\n"), response["result"]["exit_code"]) == (expected.rstrip("\n"), 0), response
     assert not list(tmp_path.rglob("M"))
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(lists=st.lists(ARGUMENTS, min_size=4, max_size=8))
+@example(lists=[["\t", "x\ty"], NASTY])
+async def test_arguments_are_data_in_a_terminal_of_each_shell(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str, lists: list[list[str]]
+) -> None:
+    path = require_program(SHELLS[shell][0], SHELLS[shell][0])
+    monkeypatch.setenv("SHELL", path)
+    command = {"command": [path, "sh"]} if shell == "busybox" else {}  # the others have marks where they can
+    async with LocalController(Settings(state_dir=tmp_path / "state", policy="off")) as controller:
+        reply = await controller.session(SessionRequest.of({"action": "open", "protocol": "local", **command}))
+        assert reply.session_id is not None
+        for arguments in lists:
+            line = quote_words((str(program), *arguments)) + " | tr '\\000' '|' | od -An -v -tx1"
+            done = await controller.exec(ExecRequest.of({"session_id": reply.session_id, "cmd": line, "timeout_ms": 50_000}))
+            expected = "".join(f"{each}|" for each in arguments or [""])
+            assert bytes.fromhex(done.stdout) == expected.encode(), (arguments, done)
 
 
 @settings(max_examples=60, deadline=None)

@@ -12,7 +12,7 @@ from mcp import Client
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from ptyctl.api import ErrorCode, PtyctlError
-from ptyctl.api.model import Request
+from ptyctl.api.model import Request, field_kinds
 from ptyctl.mcp.arguments import read_request
 from ptyctl.mcp.server import build_server
 from ptyctl.mcp.terminal_tool import TerminalCall
@@ -35,17 +35,20 @@ VALID: list[tuple[str, dict[str, Any]]] = [
     ("ptyctl_session", {"action": "lock", "session_id": "s", "task_id": "12", "lock_ttl_ms": 1000, "wait_ms": 0}),
     ("ptyctl_session_exec", {"session_id": "s", "cmd": "echo [1]", "timeout_ms": 0, "responses": [{"match": "a", "send": ""}]}),
     ("ptyctl_session_exec", {"session_id": "s", "lines": ["", "[a]", "5"], "expect": {"settle_ms": 0}}),
+    ("ptyctl_session_exec", {"session_id": "s", "lines": ["echo a b"]}),
     ("ptyctl_session_exec", {"session_id": "s", "cmd": "", "rc_mode": {"enabled": True}}),
     ("ptyctl_session_exec", {"session_id": "s", "block_id": "1_2", "from_cursor": "0", "grep": "x", "grep_context": 2}),
     ("ptyctl_session_io", {"session_id": "s", "action": "read", "cursor": "0", "timeout_ms": 0}),
     ("ptyctl_session_io", {"session_id": "s", "action": "write", "data": "", "until_any": ["a", "b"], "sensitive": False}),
     ("ptyctl_session_io", {"session_id": "s", "action": "write", "data": '["a"]', "input_hints": {"wait_for_regexes": ["x"]}}),
+    ("ptyctl_session_io", {"session_id": "s", "action": "write", "data": "x", "until_any": ["a b"]}),
     ("ptyctl_session_io", {"session_id": "s", "action": "write", "key": "5"}),
     ("ptyctl_session_config", {"session_id": "s", "action": "resize", "cols": 80, "rows": 24}),
     ("ptyctl_session_config", {"session_id": "s", "action": "expect", "expect": {"prompt_regex": "x", "pager_regexes": ["y"]}}),
     ("ptyctl_approvals", {"action": "get", "approval_id": "7"}),
     ("pty_exec_block", {"conversation_id": "c", "cmd": "true", "wait_ms": 0}),
     ("pty_exec_interactive_expect", {"conversation_id": "c", "cmd": "x", "steps": [STEP, STEP], "timeout_ms": 0}),
+    ("pty_exec_interactive_expect", {"conversation_id": "c", "cmd": "x", "steps": [STEP]}),
     ("pty_wait_for", {"conversation_id": "c", "match": "{}", "from_cursor": 0}),
     ("pty_expect_send", {"conversation_id": "c", "expect": "a", "send": "", "from_cursor": 0, "sensitive": True}),
     ("pty_send", {"conversation_id": "c", "data": ""}),
@@ -65,14 +68,16 @@ def read(tool: str, arguments: dict[str, Any]) -> Request:
 
 
 def loosely(data: st.DataObject, value: Any, *, top: bool = False) -> Any:
-    """Return a value as a model may send it: any part as JSON text, any number as text."""
+    """Return a value as a model may send it: any part as JSON text, any number as text, the only item of a list alone."""
     if isinstance(value, dict):
         value = {name: loosely(data, member) for name, member in value.items()}
     elif isinstance(value, list):
         value = [loosely(data, item) for item in value]
     elif isinstance(value, str):
         return int(value) if value.isdecimal() and str(int(value)) == value and data.draw(st.booleans()) else value
-    as_text = not top and data.draw(st.booleans())
+    if isinstance(value, list) and len(value) == 1 and value[0] and data.draw(st.booleans()):
+        (value,) = value
+    as_text = not top and not isinstance(value, str) and data.draw(st.booleans())
     return json.dumps(value, indent=data.draw(st.sampled_from([None, 1]))) if as_text else value
 
 
@@ -152,6 +157,10 @@ def test_read_request_takes_empty_values_of_other_fields_as_absent(
         ("pty_read_screen", {"at": "12"}, {"at": 12}),
         ("pty_read_screen", {"at": 0, "until_regex": "x"}, {"at": None}),
         ("pty_send", {"data": "", "key": "C-c"}, {"data": None}),
+        ("ptyctl_session_exec", {"lines": "echo a  b"}, {"lines": ("echo a  b",)}),
+        ("ptyctl_session_exec", {"lines": 5}, {"lines": ("5",)}),
+        ("ptyctl_session_exec", {"lines": ""  , "cmd": "x"}, {"lines": None}),
+        ("ptyctl_session_io", {"action": "write", "data": "x", "until_any": "a|b"}, {"until_any": ("a|b",)}),
         ("blocks_since", {"last": 0, "cursor": "3"}, {"last": None, "cursor": 3}),
         ("blocks_search", {"query": 404, "status": "", "block_id": ""}, {"query": "404", "status": None}),
     ],
@@ -178,7 +187,25 @@ def test_read_request_of_loose_arguments_has_their_meaning(tool: str, sent: dict
         ("ptyctl_session_exec", {"session_id": "s", "cmd": True}, "cmd"),
         ("ptyctl_session_exec", {"session_id": "s", "cmd": 1.5}, "cmd"),
         ("ptyctl_session_exec", {"session_id": "s", "cmd": ["ls"]}, "cmd"),
-        ("ptyctl_session_exec", {"session_id": "s", "cmd": "x", "responses": '{"match": "a"}'}, "responses"),
+        ("ptyctl_session_exec", {"session_id": "s", "cmd": "x", "responses": '{"match": "a"}'}, "responses.0.send"),
+        ("ptyctl_session_exec", {"session_id": "s", "cmd": "x", "responses": "a"}, "responses"),
+        ("ptyctl_session_exec", {"session_id": "s", "lines": '["a"'}, "lines"),
+        ("ptyctl_session_exec", {"session_id": "s", "lines": True}, "lines"),
+        ("ptyctl_session_exec", {"session_id": "s", "cmd": "x", "timeout_ms": True}, "timeout_ms: Input should be a number"),
+        ("ptyctl_session_exec", {"session_id": "s", "cmd": "x", "timeout_ms": False}, "timeout_ms: Input should be a number"),
+        (
+            "ptyctl_session_exec",
+            {"session_id": "s", "cmd": "x", "until_idle_ms": True},
+            "until_idle_ms: Input should be a number",
+        ),
+        ("ptyctl_session_exec", {"session_id": "s", "cmd": "x", "expect": {"settle_ms": True}}, "expect.settle_ms"),
+        ("ptyctl_session", {"action": "open", "protocol": "local", "pty": {"cols": True, "rows": 5}}, "pty.cols"),
+        (
+            "pty_exec_interactive_expect",
+            {"session_id": "s", "cmd": "x", "steps": {**STEP, "timeout_ms": True}},
+            "steps.0.timeout_ms",
+        ),
+        ("pty_read_screen", {"session_id": "s", "at": True}, "at: Input should be a number"),
         ("ptyctl_session_exec", {"session_id": "s", "cmd": "x", "responses": "[" * 5000}, "responses"),
         ("ptyctl_session_io", {"session_id": "s", "action": "write", "key": ""}, "exactly one of data and key"),
         ("ptyctl_session_io", {"session_id": "s", "action": "read", "cursor": 10**400}, "cursor"),
@@ -191,6 +218,30 @@ def test_read_request_of_uncertain_meaning_is_refused(tool: str, sent: dict[str,
     assert caught.value.code is ErrorCode.INVALID_ARGUMENT
     assert named in caught.value.message
     assert "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "sent", [{"match": 5, "send": "y\n"}, '{"match": "5", "send": "y\\n"}', ['{"match": "5", "send": "y\\n"}']]
+)
+def test_read_request_of_one_response_is_a_list_of_it(sent: Any) -> None:
+    assert read("ptyctl_session_exec", {"session_id": "s", "cmd": "x", "responses": sent}) == TOOLS["ptyctl_session_exec"].of(
+        {"session_id": "s", "cmd": "x", "responses": [{"match": "5", "send": "y\n"}]}
+    )
+
+
+NUMBERS = [
+    (tool, name)
+    for tool, request in TOOLS.items()
+    for name, field in request.model_fields.items()
+    if {kind for kind, _ in field_kinds(field.annotation)} & {int, float}
+]
+
+
+@pytest.mark.parametrize(("tool", "name"), NUMBERS)
+@pytest.mark.parametrize("value", [True, False])
+def test_request_with_boolean_for_number_is_refused_by_name(tool: str, name: str, value: bool) -> None:
+    with pytest.raises(PtyctlError, match=f"^{name}: Input should be a number"):
+        read(tool, {"session_id": "s", name: value})
 
 
 @pytest.mark.parametrize("command", ["[ -f x ] && echo y", "{ echo a; }", "[[ 1 ]]", "bash -l"])
@@ -223,12 +274,19 @@ EXECUTE = {"invocation": {"mode": "headless", "intent": "execute_command"}, "exe
         {"action": "execute", **EXECUTE, "execution": {"command": "ls", "args": '["-l"]'}, "target": {}, "runtime": ""},
         {"action": "run", "command": "ls", "args": '["-l"]', "timeout": "5000", "cwd": ""},
         {"action": "run", "command": '["ls", "-l"]', "session_id": ""},
+        {"action": "run", "command": "ls", "args": "-l"},
     ],
 )
 def test_terminal_call_of_loose_arguments_has_the_contracts_form(sent: dict[str, Any]) -> None:
     request = TerminalCall.of(sent).arguments
     execution = request.get("execution", request)
     assert (execution["command"], execution["args"]) == ("ls", ["-l"])
+
+
+@pytest.mark.parametrize("args", ["-l -a", "'-l'", '["-l"', "a\\ b", " "])
+def test_terminal_call_with_text_that_may_be_several_words_keeps_it(args: str) -> None:
+    request = TerminalCall.of({"action": "execute", **EXECUTE, "execution": {"command": "ls", "args": args}}).arguments
+    assert request["execution"]["args"] == args
 
 
 @pytest.mark.parametrize("sent", [None, 5, {}, {"action": 5}, {"action": "execute", "execution": "x"}, {"action": "fly"}])

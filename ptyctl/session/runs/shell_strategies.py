@@ -264,9 +264,9 @@ class MarksStrategy(ShellStrategy):
         if editing and dialect != "fish" and is_typable(command):
             await type_for_run(self._terminal, run, command + "\n", writer)
             return
-        if editing and dialect == "fish" and self._command_file is None and is_pastable(command):
+        if editing and dialect == "fish" and self._command_file is None and is_pastable(command, dialect):
             line = paste(command) + FISH_CHECK_KEY
-        elif editing and dialect != "fish" and is_pastable(command) and is_read_as_given(command, dialect):
+        elif editing and dialect != "fish" and is_pastable(command, dialect) and is_read_as_given(command, dialect):
             line = paste(command)
         else:  # the blank keeps the line out of the history, if configured
             line = as_paste(f" {self._marker.eval_command(command)}", editing, dialect)
