@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fixtures.servers.inprocess_ssh import LoginPolicy, running_ssh_server
+from fixtures.servers.programs import require_program
 from fixtures.ssh import open_channel, options_for
 from transports.caller import Caller, on_behalf_of
 from transports.errors import ConnectFailed, ConnectTimeout
@@ -65,10 +66,19 @@ async def test_stderr_of_silent_proxy_command_is_in_the_timeout(configured: Any)
             pass
 
 
-async def test_missing_proxy_command_raises_connect_failed(configured: Any) -> None:
-    with pytest.raises(ConnectFailed, match="No such file"):
+@pytest.mark.parametrize("shell", [None, "sh", "bash", "dash", "zsh", "fish", "ksh", "mksh"])
+async def test_missing_proxy_command_raises_connect_failed_with_the_words_of_the_shell(
+    configured: Any, shell: str | None
+) -> None:
+    env = {name: value for name, value in os.environ.items() if name != "SHELL"}
+    env |= {} if shell is None else {"SHELL": require_program(shell, shell)}
+    with (
+        on_behalf_of(Caller("/", env)),
+        pytest.raises(ConnectFailed, match=r'its ProxyCommand printed ".*/nowhere/proxy') as caught,
+    ):
         async with open_channel(options_for(1, **configured("ProxyCommand /nowhere/proxy\n"))):
             pass
+    assert caught.value.hint == "check the ProxyCommand of the SSH configuration"
 
 
 @pytest.mark.parametrize("setting", ["ProxyCommand $RELAY %h %p 2>/dev/null", "ProxyCommand = env PROFILE=blue relay '%h' %p"])

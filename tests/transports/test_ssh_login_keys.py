@@ -332,6 +332,36 @@ async def test_certificate_is_tried_before_plain_keys(agent: str, home: Path, ke
     assert await order(configure(home, lines)) == expected
 
 
+async def test_key_with_no_accepted_algorithm_is_not_offered(agent: str, home: Path, key: asyncssh.SSHKey) -> None:
+    ecdsa = asyncssh.generate_private_key("ecdsa-sha2-nistp256")
+    write_key(home / "mine", ecdsa)
+    certificate = certify(ecdsa, ecdsa, home / "mine-cert.pub")
+    lines = "IdentityFile ~/mine\nPubkeyAcceptedAlgorithms "
+    assert await order(configure(home, f"{lines}-ssh-ed25519\n")) == [certificate.public_data, ecdsa.public_data]
+    assert await order(configure(home, f"{lines}ssh-ed25519,ecdsa-sha2-nistp256\n")) == [key.public_data, ecdsa.public_data]
+    assert await order(configure(home, f"{lines}*-cert-v01@openssh.com\n")) == [certificate.public_data]
+
+
+@pytest.mark.parametrize("source", ["file", "agent", "certificate"])
+@pytest.mark.parametrize("algorithm", ["rsa-sha2-256", "rsa-sha2-512"])
+async def test_rsa_key_signs_with_accepted_algorithm(agent: str, home: Path, source: str, algorithm: str) -> None:
+    rsa, authority = asyncssh.generate_private_key("ssh-rsa"), asyncssh.generate_private_key("ssh-ed25519")
+    if source == "agent":
+        add_to_agent(agent, home, rsa)
+    else:
+        write_key(home / "mine", rsa)
+    if source == "certificate":
+        certify(authority, rsa, home / "mine-cert.pub")
+        algorithm += "-cert-v01@openssh.com"
+    configure(home, f"IdentityFile ~/mine\nPubkeyAcceptedAlgorithms {algorithm}\n")
+    (endpoint,) = await asyncio.to_thread(resolve, options_for(22, auth=SshAuth(), use_openssh_config=True))
+    async with login_keys(endpoint) as pairs:
+        (pair,) = pairs
+        assert [one.decode() for one in pair.sig_algorithms] == [algorithm.partition("-cert")[0]]
+        signature = await pair.sign_async(b"data") if isinstance(pair, asyncssh.SSHAgentKeyPair) else pair.sign(b"data")
+        assert asyncssh.packet.SSHPacket(signature).get_string().decode() == algorithm.partition("-cert")[0]
+
+
 async def test_agent_of_caller_is_used(agent: str, home: Path, key: asyncssh.SSHKey, monkeypatch: pytest.MonkeyPatch) -> None:
     configure(home, "")
     monkeypatch.delenv("SSH_AUTH_SOCK")

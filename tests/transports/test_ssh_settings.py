@@ -119,6 +119,14 @@ def machine(tmp_path: Path) -> Machine:
         ("PreferredAuthentications publickey,password", "login", (("preferred_auth", ("publickey", "password")),)),
         ("PKCS11Provider /usr/lib/opensc-pkcs11.so\nSecurityKeyProvider /usr/lib/sk.so", "port", 22),
         ("Ciphers aes256-ctr,aes128-ctr", "algorithms", (("Ciphers", ("aes256-ctr", "aes128-ctr")),)),
+        (
+            "PubkeyAcceptedAlgorithms rsa-sha2-512,ssh-ed25519-cert-v01@openssh.com,ssh-ed25519,ecdsa-sha2-nistp256",
+            "login_algorithms",
+            ("rsa-sha2-512", "ssh-ed25519-cert-v01@openssh.com", "ssh-ed25519", "ecdsa-sha2-nistp256"),
+        ),
+        ("PubkeyAcceptedKeyTypes ssh-ed25519", "login_algorithms", ("ssh-ed25519",)),
+        ("Port 77", "login_algorithms", None),
+        ("ProxyCommand none\nProxyUseFdpass yes", "proxy_command", None),
         ("HostKeyAlias Rack", "known_hosts_name", None),
         ("RekeyLimit 500M 1h30m", "network", (("rekey_bytes", 500 << 20), ("rekey_seconds", 5400))),
         ("RekeyLimit 4k", "network", (("rekey_bytes", 4096),)),
@@ -134,6 +142,14 @@ def test_settings_of_configuration_are_those_of_ssh(machine: Machine, text: str,
     found = machine.same(env=env)
     if value is not None:
         assert getattr(found, field) == value
+
+
+def test_proxy_command_that_hands_over_a_socket_is_refused_with_the_reason(machine: Machine) -> None:
+    machine.write("Host box\n ProxyCommand nc -F %h %p\n ProxyUseFdpass yes\nHost other\n ProxyCommand nc %h %p\n")
+    machine.same("other")
+    with pytest.raises(InvalidOption, match="ProxyUseFdpass is not supported") as refused:
+        machine.both()
+    assert "ProxyUseFdpass no" in (refused.value.hint or "")
 
 
 def test_settings_of_text_outside_utf8_are_those_of_ssh(machine: Machine) -> None:

@@ -34,6 +34,15 @@ _USER_KNOWN_HOSTS = ["~/.ssh/known_hosts", "~/.ssh/known_hosts2"]
 _GLOBAL_KNOWN_HOSTS = ["/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"]
 #: ssh(1) prints its own error for a file that others can write, in English only.
 _BAD_PERMISSIONS = re.compile(r"Bad owner or permissions on .*")
+_KEY_ALGORITHMS = (
+    lambda: [*asyncssh.connection.get_certificate_algs(), *asyncssh.connection.get_public_key_algs()],  # type: ignore[attr-defined]
+    lambda: [
+        *asyncssh.connection.get_default_certificate_algs(),  # type: ignore[attr-defined]
+        *asyncssh.connection.get_default_public_key_algs(),  # type: ignore[attr-defined]
+    ],
+)
+#: The setting for the algorithms with which the user's keys sign.
+_LOGIN_ALGORITHMS = "PubkeyAcceptedAlgorithms"
 #: The settings for algorithms, the supported names, and those that are offered by default.
 _ALGORITHMS = {
     "KexAlgorithms": (asyncssh.connection.get_kex_algs, asyncssh.connection.get_default_kex_algs),  # type: ignore[attr-defined]
@@ -42,13 +51,8 @@ _ALGORITHMS = {
         asyncssh.connection.get_default_encryption_algs,  # type: ignore[attr-defined]
     ),
     "MACs": (asyncssh.connection.get_mac_algs, asyncssh.connection.get_default_mac_algs),  # type: ignore[attr-defined]
-    "HostKeyAlgorithms": (
-        lambda: [*asyncssh.connection.get_certificate_algs(), *asyncssh.connection.get_public_key_algs()],  # type: ignore[attr-defined]
-        lambda: [
-            *asyncssh.connection.get_default_certificate_algs(),  # type: ignore[attr-defined]
-            *asyncssh.connection.get_default_public_key_algs(),  # type: ignore[attr-defined]
-        ],
-    ),
+    "HostKeyAlgorithms": _KEY_ALGORITHMS,
+    _LOGIN_ALGORITHMS: _KEY_ALGORITHMS,
     "CASignatureAlgorithms": (
         asyncssh.connection.get_public_key_algs,  # type: ignore[attr-defined]
         asyncssh.connection.get_default_public_key_algs,  # type: ignore[attr-defined]
@@ -91,6 +95,11 @@ class HostSettings:
     algorithms: tuple[tuple[str, tuple[str, ...]], ...] = ()
     login: tuple[tuple[str, bool | tuple[str, ...]], ...] = ()
     network: tuple[tuple[str, str | bool | int], ...] = ()
+
+    @property
+    def login_algorithms(self) -> tuple[str, ...] | None:
+        """The algorithms with which the user's keys may sign; None for all."""
+        return dict(self.algorithms).get(_LOGIN_ALGORITHMS)
 
 
 def settings_for(hop: SshJumpHost, options: SshConnectOptions, context: ProgramContext, deadline: float) -> HostSettings:
@@ -276,7 +285,7 @@ def _expanded(found: Settings, lookup: Lookup) -> HostSettings:
         global_known_hosts=tuple(values.paths("globalknownhostsfile", _GLOBAL_KNOWN_HOSTS, required=True, has_tokens=False)),
         known_hosts_command=values.known_hosts_command(),
         revoked_host_keys=tuple(values.paths("revokedhostkeys", [], required=True)),
-        proxy_command=values.command("proxycommand", "hknpr"),
+        proxy_command=values.proxy_command(),
         proxy_jump=values.proxy_jump(),
         remote_command=values.remote_command(),
         environment=tuple(values.environment()),
@@ -342,6 +351,16 @@ class _Values:
         except ValueError as error:
             raise self._invalid(f"{keyword} {command}: {error}") from None
 
+    def proxy_command(self) -> str | None:
+        """Return ProxyCommand, which must relay the connection itself."""
+        command = self.command("proxycommand", "hknpr")
+        if command is not None and self.flag("proxyusefdpass", default=False):
+            raise self._invalid(
+                "ProxyUseFdpass is not supported: a ProxyCommand cannot hand over its socket",
+                hint="set ProxyUseFdpass no for this host, and use a ProxyCommand that relays, such as nc without -F",
+            )
+        return command
+
     def known_hosts_command(self) -> tuple[str, ...]:
         """Return the arguments of KnownHostsCommand, in which only the tokens of the host key are left."""
         command = self.first("knownhostscommand")
@@ -393,10 +412,12 @@ class _Values:
     def algorithms(self) -> Iterable[tuple[str, tuple[str, ...]]]:
         for name, (supported, default) in _ALGORITHMS.items():
             text = self.first(name.lower())
+            if text is None and name == _LOGIN_ALGORITHMS:
+                text = self.first("pubkeyacceptedkeytypes")  # the name before OpenSSH 8.5
             if text is None or text == "default":
                 continue
             selected = _select(text, [one.decode() for one in supported()], [one.decode() for one in default()])
-            if not selected:
+            if not selected and name != _LOGIN_ALGORITHMS:  # the login has other methods
                 raise self._invalid(f"{name} {text} has no algorithm that this client supports")
             yield name, tuple(selected)
 
@@ -426,8 +447,9 @@ class _Values:
         if seconds:
             yield "rekey_seconds", seconds
 
-    def _invalid(self, what: str) -> InvalidOption:
-        return InvalidOption(f"the settings for {self._lookup.host} in the SSH configuration cannot be used: {what}")
+    def _invalid(self, what: str, hint: str | None = None) -> InvalidOption:
+        what = f"the settings for {self._lookup.host} in the SSH configuration cannot be used: {what}"
+        return InvalidOption(what, hint=hint)
 
 
 def _reason(error: Exception) -> str:

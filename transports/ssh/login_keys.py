@@ -61,7 +61,20 @@ async def login_keys(endpoint: SshEndpoint) -> AsyncIterator[list[asyncssh.SSHKe
         if auth.names_a_key and auth.method in ("auto", "private_key"):
             # First: a server that allows few attempts may reject an agent's many keys.
             named = await asyncio.to_thread(_named_key, auth, files, agent)
-        yield [*named, *_ordered(files, agent, endpoint.settings.identities_only)]
+        pairs = [*named, *_ordered(files, agent, endpoint.settings.identities_only)]
+        accepted = None if endpoint.legacy_algorithms else endpoint.settings.login_algorithms
+        yield pairs if accepted is None else [limited for pair in pairs if (limited := _limited(pair, accepted)) is not None]
+
+
+def _limited(pair: asyncssh.SSHKeyPair, accepted: Sequence[str]) -> asyncssh.SSHKeyPair | None:
+    """Let a key sign only with algorithms of PubkeyAcceptedAlgorithms. Returns None if it has none of them."""
+    suffix = _CERTIFICATE if pair.has_cert else b""
+    is_rsa = pair.key_algorithm.startswith(_RSA)  # other keys have one algorithm, of their own name
+    names = {algorithm: algorithm + suffix if is_rsa else pair.algorithm for algorithm in pair.sig_algorithms}
+    pair.sig_algorithms = [algorithm for algorithm, name in names.items() if name.decode() in accepted]
+    if len(pair.sig_algorithms) == 1:  # also for a server that does not name those that it accepts
+        pair.set_sig_algorithm(pair.sig_algorithms[0])
+    return pair if pair.sig_algorithms else None
 
 
 def _ordered(files: _KeyFiles, agent: Sequence[asyncssh.SSHKeyPair], identities_only: bool) -> list[asyncssh.SSHKeyPair]:
