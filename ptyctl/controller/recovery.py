@@ -84,7 +84,11 @@ async def adopt_session(
     session.stream.mask(secrets)
     if stored.damage is not None:
         session.notices.post(f"{stored.damage}: the session continues with default settings, and its lock was lost")
-    await session.resume(channel, stored.transcript.running_block)
+    try:
+        await session.resume(channel, stored.transcript.running_block)
+    except BaseException:
+        session.release_files()
+        raise
     return session
 
 

@@ -8,16 +8,18 @@ from typing import Literal
 
 from ptyctl.api.exec import ExecRequest, FailedLine
 from ptyctl.core.marks import PlacedMark
+from ptyctl.core.renderer import render_line
 from ptyctl.session.device.exchange import OTHER_HOST_SETTLE_S, prompt_stay_s
 from ptyctl.session.device.output_end import classify_line
 from ptyctl.session.device.prompt_guard import PromptGuard
 from ptyctl.session.device.typed_line import FreeText, TypedLine
 from ptyctl.session.io.gate import SYSTEM, Writer
+from ptyctl.session.io.output_stream import LINE_BYTES
 from ptyctl.session.io.terminal_state import ANSWER_S, SETTLE_S, TerminalState
 
 from .run import Question, Run
 from .run_output import error_lines_between
-from .strategy import CompletionStrategy, Typing, finish_run, type_for_run
+from .strategy import CompletionStrategy, Typing, finish_run, has_echoed, type_for_run
 
 #: Silence that ends a run on a device and in a local program without a known prompt or an idle time of the caller (seconds).
 DEFAULT_IDLE_S = 2.0
@@ -219,7 +221,7 @@ class ResumedPromptStrategy(CompletionStrategy):
         """
         super().__init__(terminal)
         self._prompt, self._idle_s, self._lines_left = prompt, idle_s, lines_left
-        self._begin, self._typed_raw = terminal.now(), typed_raw
+        self._begin, self._typed_raw, self._has_echoed = terminal.now(), typed_raw, False
 
     async def type(self, run: Run, writer: Writer) -> None:
         """Nothing is typed."""
@@ -227,8 +229,9 @@ class ResumedPromptStrategy(CompletionStrategy):
     def check(self, run: Run) -> None:
         terminal, stream = self._terminal, self._stream
         since, line = max(stream.last_data, self._begin, run.answered_at), terminal.last_line()
-        has_echoed = b"\n" in stream.read_raw(self._typed_raw, stream.raw_size)
-        is_prompt = has_echoed and line.strip() != "" and (line == self._prompt or run.profile.is_prompt(line))
+        if not self._has_echoed:
+            self._end_echo(run)
+        is_prompt = self._has_echoed and line.strip() != "" and (line == self._prompt or run.profile.is_prompt(line))
         silence_s = (SETTLE_S if line == self._prompt else UNSURE_S) if is_prompt else self._idle_s
         self.next_check = None if silence_s is None else since + silence_s
         if stream.ended is not None:
@@ -241,6 +244,17 @@ class ResumedPromptStrategy(CompletionStrategy):
                 finish_run(terminal, run, "cancelled", cancel_reason=why)
             else:
                 finish_run(terminal, run, "prompt" if is_prompt else "idle", prompt_after=line if is_prompt else "")
+
+    def _end_echo(self, run: Run) -> None:
+        """Recognise the end of the line's echo. The output of a command of one line begins there."""
+        self._has_echoed = has_echoed(self._stream, self._typed_raw)
+        if self._has_echoed and run.raw_begin == self._typed_raw:
+            echo = self._stream.read_raw(self._typed_raw, min(self._typed_raw + LINE_BYTES, self._stream.raw_size)).partition(
+                b"\n"
+            )[0]
+            if render_line(echo) == run.command:
+                begin = self._typed_raw + len(echo) + 1
+                run.device_output_began(self._stream.spool_offset(begin), begin)
 
 
 def unanswered_line(run: Run) -> str | None:

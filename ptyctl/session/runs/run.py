@@ -78,6 +78,7 @@ class Run:
         on_device: whether only a prompt or silence can end it: it runs on a device's CLI, or an unknown program.
         prompt_before: the prompt at which the command was typed.
         sent: whether the command, or its first line, was typed completely.
+        noted_untyped: whether the timeline has a row that nothing of it was typed: the next row tells how its end is found.
         question: the unanswered question, if any.
         answered_at: when a caller last typed into the run, on the loop's clock.
         line: number of the last typed line, if lines are typed one by one; the first is 1.
@@ -110,6 +111,7 @@ class Run:
     on_device: bool = field(default=False, init=False)
     prompt_before: str = field(default="", init=False)
     sent: bool = field(default=False, init=False)
+    noted_untyped: bool = field(default=False, init=False)
     question: Question | None = field(default=None, init=False)
     answered_at: float = field(default=0.0, init=False)
     line: int = field(default=0, init=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextvars import copy_context
@@ -205,6 +206,9 @@ class Runs:
         self._run_tasks = start_run_tasks(run, rules, self._terminal, self.interrupted)
         typing = self._selector.begin(run, writer, self._check_for_shell, self._observe_shell)
         self._task = start_eagerly(self._type(run, typing), f"run {run.block_id}")
+        if run.state == "queued":  # it waits for the prompt: its row is stored before the command is typed
+            run.noted_untyped = True
+            self._stream.transcript.note("run", int(time.time() * 1000), block_id=run.block_id, strategy="untyped")
         self._on_typed()
 
     def _observe_shell(self, writer: Writer) -> None:
@@ -381,7 +385,7 @@ class Runs:
         self._add(run)
         raw_begin, spool_begin, ending = running.raw_begin, running.spool_begin, running.ending or {}
         if raw_begin is None and ending.get("strategy") == "prompt":  # the output begins with the echo
-            raw_begin, spool_begin = ending["raw"], ending["spool"]
+            raw_begin, spool_begin = block.raw_begin, block.spool_begin
         run.attached(raw_begin, spool_begin)
         self._selector.resume(running)
         self._check()

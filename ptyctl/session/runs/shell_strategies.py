@@ -23,7 +23,7 @@ from ptyctl.session.io.output_stream import LINE_BYTES, OutputStream
 from ptyctl.session.io.terminal_state import SETTLE_S, TerminalState
 
 from .run import Question, Run
-from .strategy import CompletionStrategy, Typing, finish_run, type_for_run
+from .strategy import CompletionStrategy, Typing, finish_run, has_echoed, type_for_run
 
 #: Settle times of a prompt without a mark (seconds): with an active line editor, after a command that may have started another
 #: shell, and for text that may be a program's question.
@@ -63,6 +63,17 @@ class ShellStrategy(CompletionStrategy):
             self._stream.release()
         if self._command_file is not None:
             self._command_file.unlink(missing_ok=True)
+
+    def attach(self, typed_raw: int | None = None) -> None:
+        """Attach to a command that this process did not type.
+
+        Args:
+            typed_raw: the offset in output.raw at which an earlier process typed it: until its echo has ended, the prompt is
+                that at which it was typed. None for a command that a person typed, whose begin mark was received.
+        """
+        if typed_raw is not None:
+            self._typed_at = self._terminal.now()
+            self._line_feeds = -1 if has_echoed(self._stream, typed_raw) else self._stream.line_feeds
 
     def _begin(self, run: Run, dialect: Dialect | None) -> str:
         """Record the state at the prompt, and return the command to type.
@@ -254,12 +265,14 @@ class MarksStrategy(ShellStrategy):
         self._marker = marker
         self._end: PlacedMark | None = None
 
-    def attach(self) -> None:
-        """Attach to a command that a person typed at the prompt, or that an earlier process typed."""
+    def attach(self, typed_raw: int | None = None) -> None:
+        super().attach(typed_raw)
         self._line_editor = True
 
     async def type(self, run: Run, writer: Writer) -> None:
         command, dialect = self._begin(run, self._marker.dialect), self._marker.dialect
+        if run.noted_untyped:
+            self._note_ending(run, "marks")
         editing = BRACKETED_PASTE in self._stream.terminal_modes
         if editing and dialect != "fish" and is_typable(command):
             await type_for_run(self._terminal, run, command + "\n", writer)
@@ -380,17 +393,16 @@ class MarkerStrategy(ShellStrategy):
         typed = as_paste(line, BRACKETED_PASTE in stream.terminal_modes, marker.dialect)
         await self._type_wrapped(run, typed + "\n", writer)
 
-    def attach(self, counter: int, end: PlacedMark | None, begin: tuple[int, int], *, has_begun: bool) -> None:
+    def resume(self, counter: int, end: PlacedMark | None, begin: tuple[int, int]) -> None:
         """Attach to a command that an earlier process typed.
 
         Args:
             counter: of its begin mark.
             end: its end mark, if that was received.
             begin: offsets in output.raw and in the spool before its marks.
-            has_begun: whether its begin mark was received. A prompt before it is that at which the command was typed.
         """
+        self.attach(begin[0])
         self._counter, self.defined = counter, True
-        self._line_feeds, self._typed_at = -1 if has_begun else self._stream.line_feeds, self._terminal.now()
         if isinstance(self.marker, AsciiMarker):
             self._ascii_marks = _AsciiMarks(self.marker, counter, self._stream, begin)
         if end is not None:

@@ -10,6 +10,7 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import DoneReason
 from ptyctl.core.marks import PlacedMark
 from ptyctl.session.io.gate import Writer
+from ptyctl.session.io.output_stream import LINE_BYTES, OutputStream
 from ptyctl.session.io.terminal_state import TerminalState
 
 from .run import Run, RunResult
@@ -48,11 +49,20 @@ class CompletionStrategy:
         """Handle a mark of this session."""
 
     def _note_ending(self, run: Run, strategy: str, **fields: object) -> None:
-        """Store how the end of the run is found, for the next server; see `ResumedRun`. Not needed with marks of the shell."""
+        """Store how the end of the run is found, for the next server, before the command is typed.
+
+        A command whose row in blocks.jsonl is written after it was typed needs none with marks of the shell.
+        """
         self._stream.transcript.note("run", int(time.time() * 1000), block_id=run.block_id, strategy=strategy, **fields)
 
     def close(self) -> None:
         """Release the resources of the run, which has ended."""
+
+
+def has_echoed(stream: OutputStream, typed_raw: int) -> bool:
+    """Return whether a line end follows this offset in output.raw, at which a line was typed: its echo has ended."""
+    end = typed_raw + LINE_BYTES
+    return stream.raw_size > end or b"\n" in stream.read_raw(typed_raw, min(end, stream.raw_size))
 
 
 def finish_run(

@@ -190,21 +190,22 @@ class StrategySelector:
             self._stream.release()
             raise
 
-    def select_marks(self) -> None:
-        """Select marks for a command that this process did not type."""
-        self.strategy = MarksStrategy(self._terminal, Marker(self._nonce))
-        self.strategy.attach()
+    def select_marks(self, typed_raw: int | None = None) -> None:
+        """Select marks for a command that this process did not type. See `ShellStrategy.attach`."""
+        strategy = MarksStrategy(self._terminal, Marker(self._nonce))
+        strategy.attach(typed_raw)
+        self.strategy = strategy
 
     def resume_idle(self) -> None:
-        """Search the shell before the next command if the one in front, of an earlier process, is not the session's program."""
-        if self._terminal.shell_in_foreground() is False and self._terminal.foreground_shell() is not None:
+        """Search the shell before the next command if the one that sends marks still runs one: another program is in front."""
+        if self._stream.command_begun:
             self._marks_lost = True
 
     def resume(self, running: OpenBlock) -> None:
         """Select the strategy of a command that an earlier process typed, as that process stored it."""
         ending = running.ending
         if ending is None or ending.get("strategy") not in ("marker", "prompt"):
-            self.select_marks()
+            self.select_marks(running.block.raw_begin)
         elif ending["strategy"] == "prompt":
             prompt, left = str(ending.get("prompt") or ""), ending.get("lines_left")
             idle_s = ending.get("idle_s")
@@ -228,7 +229,7 @@ class StrategySelector:
         strategy = MarkerStrategy(self._terminal, marker, defined=True, nested=nested, local=local, program=self._shell_program)
         self._marks_lost = nested
         self.shell, self._defined_marker = ProbedShell(marker), marker
-        strategy.attach(counter if isinstance(counter, int) else 0, running.end, begin, has_begun=running.raw_begin is not None)
+        strategy.resume(counter if isinstance(counter, int) else 0, running.end, begin)
         self.strategy = strategy
 
     def run_ended(self, run: Run) -> None:
@@ -397,7 +398,11 @@ class StrategySelector:
         terminal, guard = self._terminal, PromptGuard(self._terminal, run.profile)
         dialect, nested = shell_dialect(self._program or ""), False
         program = terminal.foreground_program()
-        if program is not None and self._shell_program not in (None, program) and not self._sends_marks:
+        if self._shell_program is not None:
+            is_other = program != self._shell_program
+        else:
+            is_other = self.starts_shell and terminal.shell_in_foreground() is False
+        if program is not None and is_other and not self._sends_marks:
             dialect, nested = shell_dialect(program[1]), True
             guard.refuse_full_screen()
             if not terminal.shell_may_read():
@@ -425,7 +430,7 @@ class StrategySelector:
         if self._installed_in is not None and not self._marks_lost:  # in the foreground again; its counter continues
             await self._wait_for_next_prompt(run)
             return self._installed_in
-        named = None if self._marks_lost else self._named
+        named = None if self._marks_lost or nested else self._named
         if program is not None and shell_dialect(program[1]) == "zsh" and not self.has_marks and terminal.expects_prompt:
             await guard.clear_text_of_unmarked_zsh()
         if not (self._may_probe or self._marks_lost or forced or named or nested):

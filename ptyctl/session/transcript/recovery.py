@@ -13,9 +13,9 @@ import logging
 import os
 import time
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ from .stored_blocks import (
     EventLogPosition,
     OpenBlock,
     StoredBlocks,
+    UnfinishedBlock,
     end_blocks,
     find_running_block,
     index_blocks,
@@ -175,13 +176,13 @@ def _recover(folder: Path, meta: dict[str, Any], raw: RawLog, *, still_running: 
         resizes = read_rows_containing(timeline, b'"kind":"resize"', is_timeline_row)
         state.resizes = [(row["raw"], row["cols"]) for row in resizes if row["kind"] == "resize"]
         state.hidden = read_hidden_ranges(folder)
+    if still_running:
+        with _reading(folder / "input.jsonl"):
+            state.last_inputs = _read_last_inputs(folder / "input.jsonl")
     with _reading(folder / "blocks.jsonl"):
         _recover_blocks(folder, blocks, state, still_running=still_running)
     with _reading(folder / "events.jsonl"):
         state.event_log = read_event_log_position(folder)
-    if still_running:
-        with _reading(folder / "input.jsonl"):
-            state.last_inputs = _read_last_inputs(folder / "input.jsonl")
     return state
 
 
@@ -251,28 +252,32 @@ def _report_missing_timeline(meta: dict[str, Any], state: TranscriptState, damag
         damage.append("timeline.jsonl is damaged or missing: times and sizes of the output are not known")
 
 
-def _may_be_typed(inputs: Path, block: Block) -> bool:
-    """Return whether input may have been typed since a block began: the log of input, if it has rows, has none since."""
-    newest = next((row.get("ts") for _, row in read_rows_backwards(inputs) if row.get("by") != "system"), None)
-    return block.origin != "exec" or type(newest) is not int or newest >= block.ts_begin
+def _lacks_enter(inputs: list[dict[str, Any]], block: Block) -> bool:
+    """Return whether the input since a block began is a line without its end. `inputs` are the last rows; see `LastInputs`."""
+    lines = [row.get("line") for row in inputs if type(ts := row.get("ts")) is int and ts >= block.ts_begin]
+    is_ended = any(not line or line["entered_raw"] >= 0 for line in lines)
+    return block.origin == "exec" and bool(lines) and not is_ended
 
 
-def _last_ending(timeline: Path) -> dict[str, Any] | None:
-    """Return how the end of the last command is found that was typed in a terminal without marks."""
-    ending = None
+def _endings(timeline: Path, unfinished: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows that tell how the ends of these blocks are found, one for each typed line; see `CompletionStrategy`."""
+    found: dict[str, list[dict[str, Any]]] = {block_id: [] for block_id in unfinished}
     for row in read_rows_containing(timeline, b'"kind":"run"', is_timeline_row):
-        ending = row if row["kind"] == "run" else ending
-    return ending
+        if row["kind"] == "run" and row.get("block_id") in found:
+            found[row["block_id"]].append(row)
+    return found
 
 
 def _recover_blocks(folder: Path, blocks: StoredBlocks, state: TranscriptState, *, still_running: bool) -> None:
-    raw, marks, unfinished = state.raw, BlockMarksReader(state.raw, state.nonces), list(blocks.unfinished.values())
-    unfinished_ones = unfinished
+    marks = BlockMarksReader(state.raw, state.nonces)
+    endings = _endings(folder / "timeline.jsonl", blocks.unfinished) if blocks.unfinished else {}
+    unfinished = [UnfinishedBlock.of(block, endings[block_id]) for block_id, block in blocks.unfinished.items()]
+    if unfinished and _lacks_enter(state.last_inputs, unfinished[-1].block):
+        unfinished[-1] = replace(unfinished[-1], is_untyped=True)
     if still_running and state.nonces:
-        unfinished = [block for block in unfinished if _may_be_typed(folder / "input.jsonl", block)]
-        state.running_block = find_running_block(unfinished, marks, _last_ending(folder / "timeline.jsonl"))
+        state.running_block = find_running_block(unfinished, marks)
     running = state.running_block.block if state.running_block else None
-    for block in end_blocks(folder, unfinished_ones, raw, state.spool_size, marks, running):
+    for block in end_blocks(folder, unfinished, state.raw, state.spool_size, marks, running):
         blocks.add(block)
     state.blocks = blocks
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from ptyctl.api.blocks import Block
 from ptyctl.core.marks import PlacedMark
@@ -29,6 +29,7 @@ _COPY_BYTES = 8 * 1024 * 1024
 #: Rows of blocks.jsonl that are read at once, in about 3 ms.
 _PIECE_ROWS = 256
 _SERVER_ENDED = "the server ended while it ran"
+_NOT_TYPED = "the server ended before it was typed"
 
 
 @dataclass(slots=True)
@@ -118,6 +119,30 @@ class OpenBlock:
     end: PlacedMark | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class UnfinishedBlock:
+    """A block without an end.
+
+    Attributes:
+        block: the block; its output begins where its first line was typed, if that is known.
+        ending: the last row about its end; None without one, as for a command that was typed at once in a shell with marks.
+        is_untyped: whether its command, or the Enter after it, was not typed.
+    """
+
+    block: Block
+    ending: Mapping[str, Any] | None = None
+    is_untyped: bool = False
+
+    @classmethod
+    def of(cls, block: Block, rows: Sequence[Mapping[str, Any]]) -> Self:
+        """Return a block with the rows that tell how its end is found, oldest first."""
+        typed = next((row for row in rows if row.get("strategy") != "untyped" and "spool" in row), None)
+        if typed is not None:
+            block = block.model_copy(update={"raw_begin": typed["raw"], "spool_begin": typed["spool"]})
+        ending = rows[-1] if rows else None
+        return cls(block, ending, ending is not None and ending.get("strategy") == "untyped")
+
+
 def output_path(folder: Path, block_id: str) -> str:
     """Return the path of a block's output file."""
     return f"{folder}/blocks/{block_id.rpartition('/')[2]}.out"
@@ -151,36 +176,44 @@ def _has_plausible_offsets(block: Block) -> bool:
 
 
 def end_blocks(
-    folder: Path, unfinished: list[Block], raw: RawLog, spool_end: int, marks: BlockMarksReader, running: Block | None = None
+    folder: Path,
+    unfinished: list[UnfinishedBlock],
+    raw: RawLog,
+    spool_end: int,
+    marks: BlockMarksReader,
+    running: Block | None = None,
 ) -> list[Block]:
     """Append a row for the end of each of these blocks, except `running`, to blocks.jsonl. Return the rows.
 
     A block is `completed` if its end mark is in output.raw: the server died before it wrote the row. Otherwise it is
     `cancelled`. `marks` reads the marks of the last incarnation.
     """
-    over = [block for block in unfinished if block is not running]
-    ended = [_completed(block, marks) or _cancelled(block, raw, spool_end, marks) for block in over]
+    ended = [
+        _not_typed(each.block)
+        if each.is_untyped
+        else _completed(each.block, marks) or _cancelled(each.block, raw, spool_end, marks)
+        for each in unfinished
+        if each.block is not running
+    ]
     if ended:
         with open_for_writing(folder / "blocks.jsonl", os.O_APPEND) as file:
             file.writelines(block.json_bytes() + b"\n" for block in ended)
     return ended
 
 
-def find_running_block(
-    unfinished: list[Block], marks: BlockMarksReader, ending: Mapping[str, Any] | None = None
-) -> OpenBlock | None:
+def find_running_block(unfinished: list[UnfinishedBlock], marks: BlockMarksReader) -> OpenBlock | None:
     """Return the last of the blocks without an end if its command still runs in a program that outlived its server.
 
     Runs that were declined meanwhile may follow it. Without an end in blocks.jsonl, a block has ended if a prompt mark of
     the shell follows its start in output.raw. The prompt that a new shell shows before it begins the command does not count.
     """
-    if not unfinished:
+    if not unfinished or unfinished[-1].is_untyped:
         return None
-    block = unfinished[-1]
+    block, ending = unfinished[-1].block, unfinished[-1].ending
     found = marks.of_shell(block)
     if found.prompt is not None or (found.begin is None and found.shown):
         return None
-    if ending is not None and ending.get("block_id") == block.block_id:
+    if ending is not None and ending.get("strategy") != "marks":
         of_marker = marks.of_block(block)
         begin, end = of_marker.output_begin, of_marker.end
     else:
@@ -196,7 +229,8 @@ def is_discarded(block: Block) -> bool:
     """
     if block.refused is not None:
         return True
-    return block.status == "cancelled" and block.raw_end == block.raw_begin and block.reason != _SERVER_ENDED
+    is_empty = block.raw_end == block.raw_begin
+    return block.status == "cancelled" and is_empty and block.reason not in (_SERVER_ENDED, _NOT_TYPED)
 
 
 def has_output(block: Block, size: int) -> bool:
@@ -275,6 +309,18 @@ def _completed(block: Block, marks: BlockMarksReader) -> Block | None:
             "spool_begin": begin.spool_end if begin else block.spool_begin,
             "raw_end": last.raw_begin,
             "spool_end": last.spool_begin,
+        }
+    )
+
+
+def _not_typed(block: Block) -> Block:
+    return block.model_copy(
+        update={
+            "ts_end": int(time.time() * 1000),
+            "status": "cancelled",
+            "reason": _NOT_TYPED,
+            "raw_end": block.raw_begin,
+            "spool_end": block.spool_begin,
         }
     )
 

@@ -15,7 +15,7 @@ from ptyctl.core.normaliser import Normaliser
 from ptyctl.session.transcript.append_file import json_line
 from ptyctl.session.transcript.block_marks import BlockMarksReader
 from ptyctl.session.transcript.raw_log import RawLog
-from ptyctl.session.transcript.stored_blocks import end_blocks, find_running_block, index_blocks
+from ptyctl.session.transcript.stored_blocks import UnfinishedBlock, end_blocks, find_running_block, index_blocks
 
 NONCE = "00112233aabbccdd"
 PIECES = [b"\r", b"\n", b"\r\n", b"text", "é".encode(), b"\x1b[K", b"\x1b[?2004h", b"\x1b]0;title\x07", b"\b", b" "]
@@ -52,7 +52,7 @@ def test_command_runs_on_although_rows_of_a_declined_one_follow(tmp_path: Path) 
     log = RawLog(tmp_path / "output.raw", 1 << 20)
     rows = [running, declined, ended]
     marks = BlockMarksReader(log, (NONCE,))
-    unfinished = list(index_blocks(rows).unfinished.values())
+    unfinished = [UnfinishedBlock(each) for each in index_blocks(rows).unfinished.values()]
     found = find_running_block(unfinished, marks)
     assert found is not None
     assert found.block is running
@@ -77,7 +77,7 @@ def test_command_runs_if_its_begin_and_no_later_prompt_is_on_disk(tmp_path: Path
     log = RawLog(tmp_path / "output.raw", 1 << 20)
     log.get_buffer()[: len(received)] = received
     log.take(len(received))
-    assert (find_running_block([block(0, 0)], BlockMarksReader(log, (NONCE,))) is not None) == runs
+    assert (find_running_block([UnfinishedBlock(block(0, 0))], BlockMarksReader(log, (NONCE,))) is not None) == runs
     log.close()
 
 
@@ -120,7 +120,7 @@ def test_block_is_completed_if_and_only_if_its_end_is_on_disk(
         log = RawLog(Path(folder) / "output.raw", 1 << 20)
         log.get_buffer()[: len(shown + received)] = shown + received
         log.take(len(shown + received))
-        (recovered,) = end_blocks(Path(folder), [typed], log, reader.spool, BlockMarksReader(log, (NONCE,)))
+        (recovered,) = end_blocks(Path(folder), [UnfinishedBlock(typed)], log, reader.spool, BlockMarksReader(log, (NONCE,)))
         log.close()
     if end is None:
         assert (recovered.status, recovered.exit_code) == ("cancelled", None)
@@ -174,7 +174,7 @@ def test_block_with_a_late_prompt_is_read_once(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(RawLog, "read", count)
     marks = BlockMarksReader(log, (NONCE,))
-    rows = [block(len(shown) - len(mark(2, "B;c")), 0)]
+    rows = [UnfinishedBlock(block(len(shown) - len(mark(2, "B;c")), 0))]
     if still_running:
         assert find_running_block(rows, marks) is None
     (ended,) = end_blocks(tmp_path, rows, log, reader.spool, marks)
