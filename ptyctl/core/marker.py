@@ -46,6 +46,8 @@ _SUBSHELL_PRINTF: dict[Dialect, str] = {
 _WITHOUT_HISTORY = "${KSH_VERSION+typeset HISTFILE=/dev/null}"
 #: The key with which fish checks a pasted command, see fish.fish.
 FISH_CHECK_KEY = "\x1b[7717~"
+#: The key with which fish clears its line and sends a prompt mark, see fish.fish.
+FISH_CLEAR_KEY = b"\x1b[7718~"
 #: The start of fish's message for a line that it cannot run.
 FISH_ERROR_PREFIX = "fish: "
 #: Appended to a command, so that a failure keeps its status and neither ends a shell under `set -e` nor runs a trap.

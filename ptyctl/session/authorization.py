@@ -639,13 +639,18 @@ class Authorization:
 
     async def _interrupt_answered(self) -> None:
         """Wait until a shell has discarded its line at a Ctrl-C: until then, none of several lines is known."""
-        terminal, stream = self._terminal, self._stream
-        deadline = terminal.now() + PROMPT_WAIT_S
-        if self._synchronisation.awaits_interrupted_line():
-            self._synchronisation.synchronise()
-        while self._synchronisation.awaits_interrupted_line() and stream.ended is None and terminal.now() < deadline:
-            await stream.wait(min(deadline, terminal.now() + _PROMPT_POLL_S))
-            self._synchronisation.synchronise()
+        terminal, stream, synchronisation = self._terminal, self._stream, self._synchronisation
+        begin = terminal.now()
+        if synchronisation.awaits_interrupted_line():
+            synchronisation.synchronise()
+        while synchronisation.awaits_interrupted_line() and stream.ended is None:
+            now = terminal.now()
+            limit_s = SLOW_PROMPT_WAIT_S if terminal.input_is_read() is False else PROMPT_WAIT_S
+            if now >= begin + limit_s:
+                return
+            await synchronisation.clear_line_of_fish()
+            await stream.wait(now + _PROMPT_POLL_S)
+            synchronisation.synchronise()
 
     async def _line_reported(self) -> None:
         """Wait until zsh has reported what its hooks have put into the line: until then, none of several lines is known.

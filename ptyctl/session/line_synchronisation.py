@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ptyctl.core.control_sequences import ETX
+from ptyctl.core.marker import FISH_CLEAR_KEY
 from ptyctl.policy.key_bindings import read_bindings
 from ptyctl.policy.pending_line import DEVICE_KEYS, SHELL_KEYS, PendingLine, fills_next_line
-from ptyctl.session.device.exchange import lines_before
+from ptyctl.session.device.exchange import lines_before, text_before_cursor
 from ptyctl.session.io.prompt import is_continuation
 from ptyctl.session.io.terminal_state import FarEnd, TerminalState
 
@@ -30,6 +31,8 @@ class LineSynchronisation:
         #: Whether an earlier process has sent lines that the next ones may continue; the raw offset of a Ctrl-C since, or -1.
         self._has_lost_lines = False
         self._interrupted_raw = -1
+        #: The number of inputs after which fish was to clear its line, and the raw offset then.
+        self._cleared_fish = (-1, 0)
         #: Whether a shell without marks may be verified to be at an empty prompt, although an earlier process has sent lines.
         self._may_verify_prompt = False
         #: Whether the last command of a run may put text into the next line.
@@ -180,7 +183,7 @@ class LineSynchronisation:
     def _has_answered_interrupt(self) -> bool:
         """Return whether a shell at its prompt has discarded the line at the last Ctrl-C.
 
-        It reports that with the mark of its next prompt. fish sends none: there, a shell that reads has ended the row.
+        It reports that with the mark of its next prompt. fish sends one only as the answer to its key.
         """
         stream, unfinished, terminal = self._stream, self._unfinished, self._terminal
         if not (unfinished.empty and unfinished.interrupted) or stream.raw_size == unfinished.entered_raw:
@@ -191,10 +194,27 @@ class LineSynchronisation:
             return False
         if terminal.shell_in_foreground() is False and terminal.foreground_shell() is None:
             return False
-        if self._far_end.dialect() != "fish":
-            return stream.shell_returned_raw >= unfinished.entered_raw
-        is_ended = b"\n" in stream.read_raw(unfinished.entered_raw, stream.raw_size)
-        return is_ended and not stream.command_begun and terminal.input_is_read() is not False
+        if self._far_end.dialect() == "fish":
+            asked_for, raw = self._cleared_fish
+            return asked_for == unfinished.inputs and stream.shell_returned_raw >= raw
+        return stream.shell_returned_raw >= unfinished.entered_raw
+
+    async def clear_line_of_fish(self) -> None:
+        """Let fish clear its line and report it, once after each Ctrl-C at its prompt, when it has handled that."""
+        terminal, unfinished = self._terminal, self._unfinished
+        if self._cleared_fish[0] == unfinished.inputs or not self._fish_waits():
+            return
+        if await terminal.nothing_more() and self._fish_waits():
+            self._cleared_fish = unfinished.inputs, self._stream.raw_size
+            await terminal.gate.reply(FISH_CLEAR_KEY)
+
+    def _fish_waits(self) -> bool:
+        """Return whether the session's own fish waits for a key at its prompt, and no text was typed after Ctrl-C."""
+        terminal, unfinished = self._terminal, self._unfinished
+        if not (unfinished.empty and unfinished.interrupted and terminal.shell_in_foreground() is True):
+            return False
+        is_at_prompt = self._far_end.is_at_marked_prompt() and not self._stream.command_begun
+        return self._far_end.dialect() == "fish" and is_at_prompt and terminal.input_is_read() is True
 
     def _is_read_by_program(self) -> bool:
         """Return whether the command that the shell has read runs, so that the next lines do not continue it."""
@@ -210,6 +230,14 @@ class LineSynchronisation:
         return not is_continuation(line, prompt.learned) and prompt.match(line, self._far_end.profile()) is not None
 
     def _is_filled_in(self) -> bool:
-        """Return whether the shell has inserted text after the prompt (`print -z` of zsh, a line that was put aside)."""
-        line, learned = self._terminal.last_line(), self._terminal.learned_prompt or ""
-        return self._terminal.begins_with_prompt(line) and line.removeprefix(learned).strip() != ""
+        """Return whether the shell has inserted text after the prompt (`print -z` of zsh, a line that was put aside).
+
+        Text of a prompt at the right edge follows the cursor.
+        """
+        terminal, line = self._terminal, self._terminal.last_line()
+        learned = terminal.learned_prompt or ""
+        if not terminal.begins_with_prompt(line) or not line.removeprefix(learned).strip():
+            return False
+        if terminal.left_part(line).rstrip() != learned.rstrip():
+            return True
+        return text_before_cursor(self._stream, self._stream.raw_size, terminal.width()).rstrip() != learned.rstrip()

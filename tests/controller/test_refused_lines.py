@@ -119,7 +119,7 @@ async def test_refusal_at_the_prompt_holds_nothing(start: Start) -> None:
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [*((name, "echo a\necho b\n") for name in SHELLS), *((name, PASTE) for name in ("bash", "zsh"))],
+    [*((name, "echo a\necho b\n") for name in SHELLS), *((name, PASTE) for name in ("bash", "zsh", "fish"))],
 )
 async def test_several_lines_after_ctrl_c_at_the_prompt_are_typed(start: Start, name: str, text: str) -> None:
     shell = await start(name)
@@ -129,3 +129,20 @@ async def test_several_lines_after_ctrl_c_at_the_prompt_are_typed(start: Start, 
         await shell.key("ctrl_c")
     await shell.type(text)
     await shell.until(r"b\s+b\s|(?m)^b\s")
+
+
+@pytest.mark.parametrize("then", ["paste", "exec"])
+async def test_line_that_fish_keeps_at_ctrl_c_is_cleared_before_the_next(start: Start, then: str) -> None:
+    """fish does not notice Ctrl-C for its line while it draws, or runs a function of a key."""
+    shell = await start("fish")
+    await shell.exec("function work; echo -n wor''king; while true; end; end; bind \\cg work")
+    await shell.type("abc")
+    await shell.until("abc")
+    await shell.key("ctrl_g")
+    await shell.until("working")
+    await shell.key("ctrl_c")
+    if then == "exec":
+        assert await shell.exec("echo b") == "b\n"
+    else:
+        await shell.type(PASTE)
+        await shell.until(r"(?m)^a\s+b\s")

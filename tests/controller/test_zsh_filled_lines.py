@@ -293,16 +293,8 @@ UNMARKED = {
 }
 
 
-# With a slow prompt after a typed line, the exec is refused: the line that is filled in late is judged with it.
-@pytest.mark.parametrize(
-    ("command", "typed"),
-    [
-        (command, typed)
-        for name, command in UNMARKED.items()
-        for typed in (False, True)
-        if not (typed and name == "slow prompt")
-    ],
-)
+@pytest.mark.parametrize("typed", [False, True], ids=["run", "typed"])
+@pytest.mark.parametrize("command", UNMARKED.values(), ids=UNMARKED)
 async def test_exec_in_unmarked_zsh_after_text_in_the_next_line_runs_alone(
     open_session: Open, command: str, typed: bool, tmp_path: Path
 ) -> None:

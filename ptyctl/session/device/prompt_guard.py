@@ -11,10 +11,11 @@ from typing import Literal
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.core.control_sequences import BRACKETED_PASTE, ETX, PASTE_END
 from ptyctl.core.lease import Owner
+from ptyctl.core.marker import FISH_CLEAR_KEY
 from ptyctl.platforms import DeviceProfile
 from ptyctl.session.clients import lock_owner
 from ptyctl.session.io.gate import SYSTEM
-from ptyctl.session.io.prompt import is_continuation, without_right_prompt
+from ptyctl.session.io.prompt import is_continuation
 from ptyctl.session.io.terminal_state import ANSWER_S, SETTLE_S, TerminalState
 
 from .exchange import lines_before, rendered, text_behind_prompt
@@ -334,16 +335,16 @@ class PromptGuard:
         """
         terminal, typed = self._terminal, self._typed
         for _ in range(_MAX_LINES_PUT_ASIDE):
-            learned = self._left_part(terminal.learned_prompt or "")
+            learned = terminal.left_part(terminal.learned_prompt or "")
             if not learned.strip():
                 return
             await self._wait_until_drawn()
-            shown = self._left_part(terminal.last_line()).rstrip()
+            shown = terminal.left_part(terminal.last_line()).rstrip()
             if shown == learned.rstrip() or (not shown and terminal.waits_at_prompt()):  # its prompt may be empty now
                 return
             if not await self._wait_until(self._zsh_reads, CLEAR_WAIT_S, ANSWER_S):
                 return  # it has no line editor, or another program reads
-            line = self._left_part(terminal.last_line())
+            line = terminal.left_part(terminal.last_line())
             if not line.startswith(learned) or not line.removeprefix(learned).strip():
                 return
             inputs = typed.inputs
@@ -379,11 +380,6 @@ class PromptGuard:
             and terminal.shell_may_read()
             and bool(terminal.last_line().strip())
         )
-
-    def _left_part(self, line: str) -> str:
-        """Return a line without the prompt at the right edge (RPROMPT)."""
-        at_edge = self._terminal.width() - 1 <= len(line) <= self._terminal.width()
-        return without_right_prompt(line) if at_edge else line
 
     async def _line_is_known(self, marked: Callable[[], bool]) -> bool:
         """Wait until zsh has reported the text that its hooks put into the line. Return True also at an empty prompt."""
@@ -434,12 +430,17 @@ class PromptGuard:
         return b"\n" in stream.read_raw(stream.shell_returned_raw, stream.raw_size)
 
     async def _left_line(self, entered_raw: int) -> bool:
-        """Return whether a shell with marks has left its line after a user's Ctrl-C. fish sends no mark for that prompt.
+        """Return whether a shell with marks has left its line after a user's Ctrl-C. fish sends no mark unless it gets its key.
 
         In vi mode bash reads Ctrl-C after Escape as a part of a key, keeps the line, and reads further input as vi commands.
         """
-        if self._terminal.foreground_shell() == "fish":
-            return True
+        terminal = self._terminal
+        if terminal.foreground_shell() == "fish":
+            if terminal.shell_in_foreground() is not True or self._stream.command_begun or terminal.input_is_read() is not True:
+                return False
+            prompts = self._prompts.count
+            await self._gate.write(FISH_CLEAR_KEY, SYSTEM)
+            return await self._wait_until(lambda: self._prompts.count > prompts, CLEAR_WAIT_S)
         return await self._wait_until(lambda: self._stream.shell_returned_raw >= entered_raw, _SECOND_INTERRUPT_S)
 
     def _at_shell_prompt(self, line: str) -> bool:

@@ -17,7 +17,7 @@ from transports.process import WaitPoint
 
 from .gate import Gate
 from .output_stream import OutputStream
-from .prompt import PROMPT_BYTES, Certainty, Prompt, is_continuation
+from .prompt import PROMPT_BYTES, Certainty, Prompt, is_continuation, without_right_prompt
 
 #: Settle time of a prompt that only matches a pattern (seconds).
 SETTLE_S = 0.15
@@ -143,6 +143,11 @@ class TerminalState:
         """Return whether a line begins with the learned prompt, if that has visible text."""
         learned = self.prompt.learned
         return learned is not None and learned.strip() != "" and line.startswith(learned)
+
+    def left_part(self, line: str) -> str:
+        """Return a line without the prompt at the right edge (RPROMPT)."""
+        at_edge = self.width() - 1 <= len(line) <= self.width()
+        return without_right_prompt(line) if at_edge else line
 
     def of_known_host(self, prompt: str) -> bool:
         """Return whether a prompt has the host name of the learned one, or that one has none."""

@@ -18,8 +18,16 @@ function __ptyctl_check
         commandline --replace -- ' eval '(commandline | string collect | string escape)
     end
 end
+# Follows Ctrl-C at the prompt, where ptyctl must know that the line is empty: fish sends no mark then, and does not notice the signal
+# while it draws.
+function __ptyctl_clear
+    commandline --replace ''
+    __ptyctl_prompt
+    commandline --function repaint
+end
 for __ptyctl_mode in default insert
     bind --mode $__ptyctl_mode \e\[7717~ __ptyctl_check
+    bind --mode $__ptyctl_mode \e\[7718~ __ptyctl_clear
 end
 set -e __ptyctl_mode
 function __ptyctl_preexec --on-event fish_preexec
