@@ -187,12 +187,16 @@ class Authorization:
         Raises:
             PtyctlError: LIMIT_EXCEEDED if it takes too long.
         """
-        if self._policy is not None:
+        if self._policy is None:
+            return
+        for _ in range(_JUDGEMENTS):
             places, policy = self._places.of_run(), self._policy.identity
             verdict = await judge_in_thread(partial(self._judgement(places, writer).verdict, text, places))
-            while len(self._ahead) >= _MAX_AHEAD:  # their calls were cancelled
-                del self._ahead[next(iter(self._ahead))]
-            self._ahead[text, writer.owner] = places, policy, verdict
+            if places == self._places.of_run() and policy is self._policy.identity:
+                break
+        while len(self._ahead) >= _MAX_AHEAD:  # their calls were cancelled
+            del self._ahead[next(iter(self._ahead))]
+        self._ahead[text, writer.owner] = places, policy, verdict
 
     def judge_command(self, text: str, writer: Writer, block_id: str, *, is_quoted: bool | None) -> Approval | None:
         """Judge the command of a run; return the approval that it must wait for, or None.

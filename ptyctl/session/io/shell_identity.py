@@ -108,9 +108,7 @@ class ShellReader:
             reported = stream.last_prompt
             folder = None if reported is None else reported.directory
             return ShellIdentity(stream.incarnation_raw, None, None, "", folder)
-        program = terminal.foreground_program()
-        if program is not None and not terminal.shell_may_read():
-            program = None
+        program = terminal.reading_program()
         prompt = ""
         if program is None or terminal.relays_shell():  # otherwise the process tells it
             prompt = shown or self._shown_prompt()

@@ -283,6 +283,15 @@ class TerminalState:
             return True
         return may_run_shell(program[1]) and self.foreground_has_executed()
 
+    def reading_program(self) -> tuple[int, str] | None:
+        """Return pid and name of the foreground program that may be a shell; None for another one, or if unknown.
+
+        A fork of a shell, which has its name until it runs its program, may be in the foreground for a moment only: what is
+        observed of it holds if the same program is still there afterwards.
+        """
+        program = self.foreground_program()
+        return program if self.shell_may_read() and program == self.foreground_program() else None
+
     def exit_code(self) -> int | None:
         """Return the exit code of the channel's program, if it has ended with one."""
         status = self._channel().exit_status

@@ -146,28 +146,15 @@ class Runs:
         Raises:
             PtyctlError: BUSY, naming the current run; LOCKED, LOCK_REQUIRED, REMOTE_CLOSED, INVALID_ARGUMENT, POLICY_DENIED.
         """
-        fence = self._gate.check(writer)
+        self._gate.check(writer)
         rules = compile_responses(request, writer)
         text = command if submitted is None else submitted
-        is_long = len(text) > LONG_TEXT
-        if is_long:
-            await self._authorizer.judge_ahead(text, writer)
-            fence = self._gate.check(writer)  # the lock may have changed meanwhile
-        if self.current is not None or self._reserved_for or not self._terminal.line_untouched:
-            await self._wait_until_free()
-            if is_long:  # the command may be typed in another program now
-                await self._authorizer.judge_ahead(text, writer)
-                await self._wait_until_free()
-            fence = self._gate.check(writer)
-        if self._selector.may_run_prompt_programs():  # before the command is judged: it goes to the shell
-            await self._selector.wait_for_prompt_programs()
-            await self._wait_until_free()
-            fence = self._gate.check(writer)
         guard = PromptGuard(self._terminal, profile)
-        if self._ended_at_marker == self._stream.line_feeds and guard.shows_password_question():
-            await guard.wait_for_prompt_after_question()
-            await self._wait_until_free()
-            fence = self._gate.check(writer)
+        await self._wait_until_ready(guard)
+        if len(text) > LONG_TEXT:
+            await self._authorizer.judge_ahead(text, writer)
+            await self._wait_until_ready(guard)
+        fence = self._gate.check(writer)  # the lock may have changed meanwhile
         guard.refuse_password()
         has_marks = self._selector.has_marks
         if not (has_marks and self._reader.settled == (writer.by.name, writer.task_id)):
@@ -512,6 +499,21 @@ class Runs:
         if owner is not None and run.sent:
             prompt = "" if result is None else result.prompt_after
             self._reader.command_ended(owner, run.submitted or run.command, before, prompt)
+
+    async def _wait_until_ready(self, guard: PromptGuard) -> None:
+        """Wait until the terminal is free for a command, which the prompt gets: it is judged for that place.
+
+        Raises:
+            PtyctlError: BUSY, naming what occupies the terminal.
+        """
+        if self.current is not None or self._reserved_for or not self._terminal.line_untouched:
+            await self._wait_until_free()
+        if self._selector.may_run_prompt_programs():
+            await self._selector.wait_for_prompt_programs()
+            await self._wait_until_free()
+        if self._ended_at_marker == self._stream.line_feeds and guard.shows_password_question():
+            await guard.wait_for_prompt_after_question()
+            await self._wait_until_free()
 
     async def _wait_until_free(self) -> None:
         """Wait for a run that is about to end, and for the start of a line that a user has entered.

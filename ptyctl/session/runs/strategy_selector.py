@@ -320,8 +320,8 @@ class StrategySelector:
             self.shell = await self._find_shell(run, writer, forced=enabled is True)
             self._line_runs_in_shell = self._line_runs_in_shell and self.shell is None
             if self.shell is not None and self.shell.marker is not None:
-                if self._terminal.shell_may_read():  # and no program that the shell runs for its prompt
-                    self._shell_program = self._terminal.foreground_program()
+                if (program := self._terminal.reading_program()) is not None:  # and none that the shell runs for its prompt
+                    self._shell_program = program
                 self._defined_marker = self.shell.marker if self.shell.defined else None
                 await self._terminal.learn_first_prompt_wait()
             await self._clear_shell_line(run)
