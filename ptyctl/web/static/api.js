@@ -22,8 +22,6 @@ export class ApiError extends Error {
 
 /** Error codes of pty_* methods that have another name elsewhere. @type {Record<string, string>} */
 const PTY_CODES = { closed: "ALREADY_CLOSED", eof: "REMOTE_CLOSED" };
-/** What a person does is not carried out later than this, by a daemon that hung: they do not expect it any more. */
-const LATE_MS = 5_000;
 const RETRYABLE = ["busy", "io_error", "locked"];
 /** Size of a page of a recording. */
 const RECORDING_BYTES = 1 << 18;
@@ -46,6 +44,8 @@ export const principal = () => current?.principal ?? null;
 export const taskId = () => current?.task_id ?? "web";
 /** The time of the daemon's clock (epoch ms): its timestamps are compared with this. */
 export const serverTime = () => Date.now() + ahead;
+/** The time of the daemon's clock at most (epoch ms); null before a login. A jump of the browser's clock does not change it. */
+export const daemonClock = () => clock && clock.ts + age(clock.at);
 /** The version of the daemon. */
 export const version = () => current?.version ?? "";
 
@@ -112,18 +112,6 @@ export async function call(method, fields = {}, options = {}) {
 }
 
 /**
- * Calls a method for what a person does now: the daemon refuses it if it is late.
- * @param {string} method
- * @param {Json} [fields]
- * @param {Options} [options]
- * @returns {Promise<Json>}
- */
-export function act(method, fields, options = {}) {
-  const limit = clock && Math.round(clock.ts + age(clock.at) + LATE_MS);
-  return call(method, fields, { ...options, ...(limit && { headers: { "X-Ptyctl-Not-After": String(limit) } }) });
-}
-
-/**
  * Reads JSON from an address of the daemon.
  * @param {string} path
  * @param {RequestInit} [options]
@@ -158,6 +146,10 @@ export function openCalls() {
   const before = [...open];
   return () => before.filter((end) => open.has(end)).forEach((end) => end());
 }
+
+/** The error of a call that got no answer. */
+export const offline = () =>
+  new ApiError({ error_code: "OFFLINE", message: "The daemon does not answer.", hint: "check the network, and that the daemon runs: ptyctl daemon status", retryable: true });
 
 /** @param {unknown} error */
 const isLoginError = (error) => error instanceof ApiError && error.error_code === "UNAUTHENTICATED";
@@ -194,8 +186,7 @@ async function send(path, body, options) {
   const post = body && { method: "POST", headers, body: JSON.stringify(body) };
   const response = await fetch(path, { ...options, ...post }).catch((error) => {
     if (error.name === "AbortError") throw error;
-    const hint = "check the network, and that the daemon runs: ptyctl daemon status";
-    throw new ApiError({ error_code: "OFFLINE", message: "The daemon does not answer.", hint, retryable: true });
+    throw offline();
   });
   if (response.ok) return response;
   const reply = await response.json().catch(() => ({}));

@@ -1,10 +1,11 @@
 // The lock of a session: who may type. Only the holder's input is sent, and only the holder's page resizes the terminal.
 // A lock belongs to the page, not to a view: it survives other views, and a reload of its tab within its time.
 
-import { act as actNow, ApiError, call, principal, serverTime, taskId } from "./api.js";
+import { ApiError, call, principal, serverTime, taskId } from "./api.js";
 import { age, mark } from "./clock.js";
 import { store } from "./features.js";
 import { html, nothing } from "./lit.js";
+import { act as actNow } from "./stream.js";
 import { isolated } from "./text.js";
 import { createTypeahead } from "./typeahead.js";
 import { confirmDialog, timeLeft, toast, toastError } from "./ui.js";
@@ -40,6 +41,7 @@ import { confirmDialog, timeLeft, toast, toastError } from "./ui.js";
  * @property {() => void} requested
  * @property {() => void} acquired
  * @property {() => Promise<void>} inputSent resolves once all admitted input is written
+ * @property {() => number} silence the time since the last message of the session (ms)
  */
 
 const TTL_MS = 30_000;
@@ -132,7 +134,7 @@ function createLock(session) {
   /**
    * @param {string} action
    * @param {Record<string, any>} [fields]
-   * @param {import("./api.js").Options} [options]
+   * @param {import("./api.js").Options & {silence?: number | undefined}} [options]
    */
   const act = (action, fields, options) => (action === "lock" ? actNow : call)("ptyctl_session", { action, session_id: session, task_id: taskId(), ...fields }, options);
 
@@ -218,7 +220,7 @@ function createLock(session) {
     const called = mark();
     taking++;
     try {
-      const taken = await act("lock", { lock_ttl_ms: TTL_MS, ...fields });
+      const taken = await act("lock", { lock_ttl_ms: TTL_MS, ...fields }, { silence: view?.silence() });
       if (!view) return void act("unlock").catch(() => {}); // the person has left
       setHolder(taken, fields.wait_ms ? undefined : called);
       position = null;

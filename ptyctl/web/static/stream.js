@@ -1,6 +1,6 @@
 // The WebSocket to /api/stream: subscriptions that survive a lost connection.
 
-import { ApiError, me, openCalls } from "./api.js";
+import { ApiError, call, daemonClock, me, offline, openCalls } from "./api.js";
 import { age, mark } from "./clock.js";
 
 /** @typedef {Record<string, any>} Message */
@@ -124,6 +124,20 @@ export const stream = {
     closing?.close();
   },
 };
+
+/**
+ * Calls a method for what a person does now. A daemon that hangs does not carry it out once the page shows that it hears nothing:
+ * the person does not expect it any more.
+ * @param {string} method
+ * @param {Record<string, any>} fields
+ * @param {import("./api.js").Options & {silence?: number | undefined}} [options] silence: that of the subscription whose veil the person sees
+ */
+export async function act(method, fields, { silence = 0, ...options } = {}) {
+  const silent = Math.max(silence, age(heard));
+  if (!online || silent > STALE_MS) throw offline();
+  const now = daemonClock();
+  return call(method, fields, { ...options, ...(now !== null && { headers: { "X-Ptyctl-Not-After": String(Math.round(now + STALE_MS - silent)) } }) });
+}
 
 addEventListener("online", () => stream.retry());
 document.addEventListener("visibilitychange", () => {

@@ -25,8 +25,8 @@ from ptyctl.daemon.runtime_dir import RuntimeDir
 from .desk import ASKED, navigate
 from .visitor import Visitor
 
-#: Longer than the time after which the page is stale, and than that for which keys are sent; shorter than the TTL.
-_LOCK_TTL_MS = 9_000
+#: Longer than the time after which the page is stale, and than that for which keys are sent.
+_SHORT_TTL_MS = 9_000
 
 
 class Line:
@@ -73,8 +73,10 @@ class Line:
 
 
 @asynccontextmanager
-async def _line(runtime_dir: RuntimeDir, browser: Browser, folder: Path, how: str, path: str = "") -> AsyncIterator[Line]:
-    """Open the page of a new shell, whose commands run in an empty folder, through a proxy."""
+async def _line(
+    runtime_dir: RuntimeDir, browser: Browser, folder: Path, how: str, path: str = "", lock_ttl_ms: int | None = None
+) -> AsyncIterator[Line]:
+    """Open the page of a new shell, whose commands run in an empty folder, through a proxy. `lock_ttl_ms`: not the page's."""
 
     def begin() -> Any:
         with BlockingClient(runtime_dir) as daemon:
@@ -88,7 +90,8 @@ async def _line(runtime_dir: RuntimeDir, browser: Browser, folder: Path, how: st
         visitor = Visitor(tab)
         tab.expect_problem("ERR_|WebSocket connection|status of (4|503)")
         url = f"http://127.0.0.1:{proxy.port}"
-        await visitor.set_constant("lock.js", "TTL_MS", _LOCK_TTL_MS)
+        if lock_ttl_ms is not None:
+            await visitor.set_constant("lock.js", "TTL_MS", lock_ttl_ms)
         try:
             await tab.page.goto(f"{url}/#ticket={opened['ticket']}")
             await expect(tab.page.get_by_role("heading", level=1)).to_be_visible()
@@ -109,7 +112,7 @@ _EACH_WAY = pytest.mark.parametrize("how", ["swallowed", "lost", "stopped"])
 async def test_page_that_hears_nothing_is_veiled_its_lock_ends_and_its_keys_never_run(
     runtime_dir: RuntimeDir, browser: Browser, tmp_path: Path, how: str
 ) -> None:
-    async with _line(runtime_dir, browser, tmp_path / "work", how) as line:
+    async with _line(runtime_dir, browser, tmp_path / "work", how, lock_ttl_ms=_SHORT_TTL_MS) as line:
         visitor = line.visitor
         await line.run("touch before")
         line.cut()

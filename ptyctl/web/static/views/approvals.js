@@ -1,13 +1,13 @@
 // The inbox: each request with the live screen of its session, and the text marked where it would be typed.
 
-import { act, ApiError, call, principal, serverTime } from "../api.js";
+import { ApiError, call, principal, serverTime } from "../api.js";
 import { toCells } from "../cells.js";
 import { askToNotify, canAskToNotify, notifyPerson, observeVisibility } from "../features.js";
 import { html, keyed, nothing, ref, render, repeat } from "../lit.js";
 import { query, replaceAddress } from "../router.js";
 import { screenView } from "../screen_view.js";
 import { sessionName } from "../session_entry.js";
-import { stream } from "../stream.js";
+import { act, stream } from "../stream.js";
 import { isolated, name, visible, withMarks } from "../text.js";
 import { confirmDialog, emptyState, errorBox, hasLetterKeys, letterKeysBox, link, sessionPath, statusBadge, timeAgo, timeLeft, toast, toastError } from "../ui.js";
 

@@ -1,6 +1,6 @@
 // A session: the live terminal, its blocks as cards, the lock, and messages.
 
-import { act, ApiError, call, principal, serverTime, taskId } from "../api.js";
+import { ApiError, call, principal, serverTime, taskId } from "../api.js";
 import { createCards } from "../cards.js";
 import { mark } from "../clock.js";
 import { copyText, onSizeChange, store } from "../features.js";
@@ -10,7 +10,7 @@ import { html, nothing, render } from "../lit.js";
 import { lockOf } from "../lock.js";
 import { query, replaceAddress } from "../router.js";
 import { followSession, needBadges, origin } from "../session_entry.js";
-import { STALE_MS, stream } from "../stream.js";
+import { act, STALE_MS, stream } from "../stream.js";
 import { createTerminal } from "../terminal.js";
 import { isolated, visible } from "../text.js";
 import { confirmDialog, duration, errorBox, link, NO_COPY, sessionPath, statusBadge, timeAgo, toast, toastError } from "../ui.js";
@@ -63,9 +63,9 @@ export function mount(root, params) {
   let retryTimer;
 
   const keyboard = createKeyboard(session, { onError: handleRefusal, changed: update, answered: focusTerminal, clock: () => clock, admit: () => lock.admit() });
-  const held = createHeldLines(session, update, keyboard.release);
+  const held = createHeldLines(session, update, keyboard.release, keyboard.decline);
   const lock = lockOf(session);
-  lock.attach({ changed: handleLock, requested: focusTerminal, acquired: handleAcquired, inputSent: keyboard.sent });
+  lock.attach({ changed: handleLock, requested: focusTerminal, acquired: handleAcquired, inputSent: keyboard.sent, silence });
   const cards = createCards(session, { changed: update, runAgain, isFullScreen: () => terminal.xterm.buffer.active.type === "alternate" });
   /** @param {Message} message */
   function handleMessage(message) {
@@ -249,7 +249,7 @@ export function mount(root, params) {
     const field = /** @type {HTMLInputElement} */ (/** @type {HTMLFormElement} */ (event.target).elements.namedItem("message"));
     if (!field.value.trim()) return;
     try {
-      await act("notify", { session_id: session, task_id: taskId(), sender: principal()?.name, message: field.value });
+      await act("notify", { session_id: session, task_id: taskId(), sender: principal()?.name, message: field.value }, { silence: silence() });
       field.value = "";
     } catch (failed) {
       toastError(failed);
@@ -260,7 +260,7 @@ export function mount(root, params) {
   async function closeSession() {
     const text = "All its programs end, whoever has the lock. The history stays.";
     if (!(await confirmDialog({ title: `Close ${name}?`, text, action: "Close the session", danger: true }))) return;
-    await act("ptyctl_session", { action: "close", session_id: session, task_id: taskId(), force: true }).catch(toastError);
+    await act("ptyctl_session", { action: "close", session_id: session, task_id: taskId(), force: true }, { silence: silence() }).catch(toastError);
   }
 
   /** @param {boolean} on */
@@ -336,13 +336,18 @@ export function mount(root, params) {
       </form>
     </section>`;
 
-  /** Whether the terminal may have changed since the last message of the session's server. */
-  const isStale = () => !isOver && isMounted && output.silence() > STALE_MS;
+  /** The time since the last message of the session's server (ms). */
+  function silence() {
+    return isOver || !isMounted ? 0 : output.silence();
+  }
+
+  /** Whether the terminal may have changed since then. */
+  const isStale = () => silence() > STALE_MS;
 
   const veil = () =>
     html`<div class="veil" role="alert">
       <p><strong>No answer from the daemon.</strong> What you see may have changed; what you type is not sent.
-        <span aria-hidden="true">Silent for ${duration(1000 * Math.floor(output.silence() / 1000)).replace(".0", "")}.</span></p>
+        <span aria-hidden="true">Silent for ${duration(1000 * Math.floor(silence() / 1000)).replace(".0", "")}.</span></p>
     </div>`;
 
   function update() {
