@@ -30,7 +30,7 @@ from ptyctl.session.io.time_slice import TimeSlice
 from ptyctl.session.screen.screen import Screen
 from ptyctl.session.screen.shown_line import LineLocation
 
-from .approvals import Approval, Approvals, Bond, no_approval
+from .approvals import Approval, Approvals, Bond, HeldText, no_approval
 from .enforcement import Enforcement, denied, not_approvable, place_changed, policy_changed, too_long_at_once
 from .foreground_reader import ForegroundReader
 from .input_places import InputPlaces
@@ -296,7 +296,7 @@ class Authorization:
             places = self._places.of_run() if held.block_id is not None else self._places.now()
             if not held.keys and (not self._unfinished.empty or self._places.shows_text_after_prompt()):
                 approval.set_stale("text was typed into the line meanwhile")
-            if places[0].where == "prompt" and not self._knows_shell():
+            if places[0].where == "prompt" and not self._knows_shell(held):
                 approval.set_stale("a line was entered, and the shell that reads after it is not known yet")
             self._note_line_for(places, is_single="\n" not in approval.text)
             if held.binding != self._enforcement.state_hash(held.text, places):
@@ -310,11 +310,23 @@ class Authorization:
         writer.review.record_approval(approval, edited=approval.edited)
         return text
 
-    def _knows_shell(self) -> bool:
-        """Return whether the shell that reads is known: it has read all lines that users have entered, and shows its prompt."""
+    async def shell_known(self, approval: Approval) -> None:
+        """Wait until it is known which shell gets an approved line: it may still handle the keys that have erased the line."""
+        terminal, stream = self._terminal, self._stream
+        deadline = terminal.now() + PROMPT_WAIT_S
+        while approval.state == "approved" and stream.ended is None and terminal.now() < deadline:
+            if self._places.now()[0].where != "prompt" or self._knows_shell(approval.held):
+                return
+            await stream.wait(min(deadline, terminal.now() + _PROMPT_POLL_S))
+
+    def _knows_shell(self, held: HeldText) -> bool:
+        """Return whether the shell that reads is known: it has read all lines that users have entered, and shows its prompt.
+
+        One that reads an unfinished command has run nothing since the request, whose binding has the lines of that command.
+        """
         if self._far_end.is_device() or self._unfinished.entered_raw < 0:
             return True
-        return self._reader.shell_reads() and self._terminal.input_is_read() is not False
+        return (held.unfinished or self._reader.shell_reads()) and self._terminal.input_is_read() is not False
 
     def _no_longer_approvable(self, approval: Approval, places: Sequence[Place], writer: Writer) -> str | None:
         """Return why the policy in force does not let an approval count, or None. A long text is not judged again."""

@@ -235,6 +235,8 @@ class Enforcement:
         if places[0].where == "program":
             parts.append(str(self._terminal.foreground_program()))
         parts.append(self._shell_at(places))
+        if self._is_in_unfinished_command(places):  # the text is a part of that command
+            parts += [str(self._terminal.unfinished_line.entered_raw), str(self._terminal.unfinished_line.lines)]
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
     def _shell_at(self, places: Sequence[Place]) -> str:
@@ -282,10 +284,12 @@ class Enforcement:
             return b""
         if key := self._terminal.kill_key():
             return PASTE_END + key if self._line.is_pasting else key
-        if places[0].where == "program" or self._shell_runs_command():
+        if places[0].where == "program":
             return b""
         if self._is_in_unfinished_command(places):  # Ctrl-C would end the command, and its next lines would be commands
             keys = _KILL_LINE
+        elif self._shell_runs_command():
+            return b""
         else:
             keys = self._far_end.profile().clear_line.encode() if self._far_end.is_device() else ETX
         return PASTE_END + keys if self._line.is_pasting else keys

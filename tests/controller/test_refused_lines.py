@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 
 from fixtures.servers.programs import require_program
+from ptyctl.api.approvals import ApprovalsRequest
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.api.exec import ExecRequest
 from ptyctl.api.io import IoRequest
 from ptyctl.api.session import SessionRequest
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
+from ptyctl.core.principal import Kind, Principal, Role
+from ptyctl.session.clients import Client, serving
 
 from .session_calls import PATIENCE_MS
 
@@ -24,8 +27,14 @@ id = "refused"
 regex = "forbidden"
 decision = "deny"
 reason = "a test"
+[[rules]]
+id = "asked"
+regex = "questionable"
+decision = "ask"
+reason = "a question"
 """
 SHELLS = {"bash": ["bash", "--norc"], "zsh": ["zsh", "-f"], "fish": ["fish", "--no-config"], "dash": ["dash"], "ksh": ["ksh"]}
+APPROVER = Principal("bob", Kind.PERSON, Role.APPROVER)
 PASTE = "\x1b[200~echo a\necho b\x1b[201~\n"
 
 
@@ -35,8 +44,10 @@ class Shell:
     def __init__(self, controller: LocalController, session_id: str) -> None:
         self._controller, self._session_id = controller, session_id
 
-    async def type(self, text: str, task: str = "one") -> None:
-        fields = {"action": "write", "session_id": self._session_id, "task_id": task}
+    async def type(self, text: str, approval_id: str | None = None, task: str = "one") -> None:
+        fields: dict[str, object] = {"action": "write", "session_id": self._session_id, "task_id": task}
+        if approval_id is not None:
+            fields["approval_id"] = approval_id
         await self._controller.io(IoRequest.of({**fields, "data": text}))
 
     async def key(self, name: str) -> None:
@@ -49,9 +60,23 @@ class Shell:
         reply = await self._controller.io(IoRequest.of({**fields, "until_regex": regex}))
         assert reply.matched, reply.chunk
 
-    async def refused(self, text: str) -> PtyctlError:
+    async def approved(self, text: str) -> None:
+        """Type a line that needs an approval, let a person approve it, and type it then."""
+        asked = await self.refused(text)
+        assert asked.details["held"], asked
+        await self.approve(asked)
+        await self.type(text, asked.details["approval_id"])
+
+    async def approve(self, asked: PtyctlError) -> None:
+        """Approve the request of a refused line, as another person."""
+        assert asked.code is ErrorCode.APPROVAL_PENDING, asked
+        with serving(Client(APPROVER)):
+            request = {"action": "approve", "approval_id": asked.details["approval_id"], "via": "cli"}
+            await self._controller.approvals(ApprovalsRequest.of(request))
+
+    async def refused(self, text: str, approval_id: str | None = None) -> PtyctlError:
         with pytest.raises(PtyctlError) as refused:
-            await self.type(text)
+            await self.type(text, approval_id)
         return refused.value
 
     async def exec(self, command: str) -> str:
@@ -96,18 +121,52 @@ async def test_refusal_within_here_document_holds_the_next_lines_of_its_writer(s
     assert not (tmp_path / "RAN").exists()
 
 
-async def test_refused_part_of_a_line_within_here_document_is_erased_without_ending_it(
-    start: Start,
-) -> None:
-    shell = await start("bash")
+@pytest.mark.parametrize("name", ["bash", "zsh", "dash", "ksh"])
+async def test_refused_part_of_a_line_within_here_document_is_erased_without_ending_it(start: Start, name: str) -> None:
+    shell = await start(name)
     await shell.type("cat <<X\n")
     await shell.type("forbi")
+    await shell.until("forbi")
     assert (await shell.refused("dden\n")).details["erased"] is True
     assert (await shell.refused("one\n")).code is ErrorCode.BUSY
     await shell.type("two\nX\n", task="other")  # ends the command, so that the input is not held any more
     await shell.until(r"X\s+two\s")
     await shell.type("echo af''ter\n")
     await shell.until(r"after\s")
+
+
+@pytest.mark.parametrize("typed", ["", "quest"])  # the beginning of the line, which is erased at the refusal
+@pytest.mark.parametrize("name", ["bash", "zsh", "dash", "ksh"])
+async def test_approved_line_of_here_document_is_typed_and_input_goes_on(start: Start, name: str, typed: str) -> None:
+    shell = await start(name)
+    await shell.type("tr a-z A-Z <<X\n")
+    await shell.type("one\n")
+    if typed:
+        await shell.type(typed)
+        await shell.until(typed)
+    await shell.approved("questionable\n".removeprefix(typed))
+    await shell.type("two\nX\n")
+    await shell.until(r"ONE\s+QUESTIONABLE\s+TWO\s")
+
+
+@pytest.mark.parametrize("name", SHELLS)
+async def test_approved_last_line_of_quoted_text_ends_the_command(start: Start, name: str) -> None:
+    shell = await start(name)
+    await shell.type("echo '\n")
+    await shell.type("quest")
+    await shell.until("quest")
+    await shell.approved("ionable' | tr a-z A-Z\n")
+    await shell.until("QUESTIONABLE")
+
+
+async def test_approval_of_a_line_in_an_unfinished_command_is_stale_in_the_next_one(start: Start) -> None:
+    shell = await start("bash")
+    await shell.type("cat <<X\n")
+    asked = await shell.refused("questionable\n")
+    await shell.type("X\nbash <<X\n", task="other")
+    await shell.approve(asked)
+    stale = await shell.refused("questionable\n", asked.details["approval_id"])
+    assert (stale.code, stale.details["reason"]) == (ErrorCode.DECLINED, "stale")
 
 
 async def test_refusal_at_the_prompt_holds_nothing(start: Start) -> None:

@@ -142,6 +142,7 @@ async def type_with_approval(
     pending = approval.pending()
     if not (return_pending and pending is not None and pending.elicitation):
         await approval.wait(asyncio.get_running_loop().time() + min(wait_ms, MAX_WAIT_MS) / 1000)
+    await session.authorization.shell_known(approval)
     session.gate.check(writer)
     approved = session.authorization.confirm(approval, writer)
     if keys:

@@ -23,14 +23,15 @@ const known = new Map();
  * The held lines of `session`, as a view shows them.
  * @param {string} session
  * @param {() => void} changed
- * @param {() => void} [typed] called when one was approved and typed
+ * @param {() => void} typed called when one was approved and typed
+ * @param {() => void} failed called when one will not be typed
  */
-export function createHeldLines(session, changed, typed = () => {}) {
+export function createHeldLines(session, changed, typed, failed) {
   const owner = principal()?.name;
   const key = `${STORED}.${owner}.${session}`;
   const lines = known.get(key) ?? linesOf(key, () => principal()?.name === owner);
   known.set(key, lines);
-  const view = { changed, typed };
+  const view = { changed, typed, failed };
   lines.views.add(view);
   void lines.wait();
   return {
@@ -46,7 +47,7 @@ export function createHeldLines(session, changed, typed = () => {}) {
  * @param {() => boolean} isTheirs whether the person who typed them is logged in
  */
 function linesOf(key, isTheirs) {
-  /** @type {Set<{changed: () => void, typed: () => void}>} */
+  /** @type {Set<{changed: () => void, typed: () => void, failed: () => void}>} */
   const views = new Set();
   let lines = stored(key);
   let waiting = false;
@@ -77,6 +78,7 @@ function linesOf(key, isTheirs) {
       if (!isTheirs() || failure.error_code === "APPROVAL_PENDING") return;
       if (failure.error_code === "OFFLINE") return void (await new Promise((resolve) => setTimeout(resolve, RETRY_DELAY_MS)));
       line.failure = failure;
+      for (const view of views) view.failed();
       if (!views.size) toast(`Not typed: ${isolated(line.text)}. ${isolated(failure.message)}`, "bad");
       changed();
     }

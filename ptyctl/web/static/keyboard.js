@@ -145,6 +145,12 @@ export function createKeyboard(session, { onError, changed, answered, clock, adm
     changed();
   };
 
+  /** The refused line will not be typed. */
+  const decline = () => {
+    if (refused) refused = { ...refused, pending: false };
+    changed();
+  };
+
   const leave = () => {
     if (!stream.isLive() || !admit()) return;
     add({ key: "ctrl_c", at: mark() });
@@ -205,6 +211,8 @@ export function createKeyboard(session, { onError, changed, answered, clock, adm
   return {
     /** Takes input again: the refused line was approved and typed. */
     release,
+    /** Reports that the refused line was not approved. */
+    decline,
     /** Types text. @param {string} data */
     type(data) {
       for (const part of data.split(/(\x03)/)) {

@@ -9,22 +9,12 @@ from pathlib import Path
 import pytest_asyncio
 from playwright.async_api import Browser, Locator, expect
 
+from tests.controller.test_refused_lines import POLICY
+
 from .desk import Desk, running_desk
+from .test_session_page import BOB
 from .visitor import Visitor, visit
 
-_POLICY = """
-extends = ["guarded"]
-[[rules]]
-id = "refused"
-regex = "forbidden"
-decision = "deny"
-reason = "a test"
-[[rules]]
-id = "asked"
-regex = "questionable"
-decision = "ask"
-reason = "a question"
-"""
 _PASTE = "text => { shownTerminal().paste(text); return true; }"
 #: Fields and tools of the protocol, which mean nothing to a person.
 _FIELDS = re.compile(r"approval_id|task_id|session_id|block_id|ptyctl_session|key=")
@@ -33,7 +23,7 @@ _FIELDS = re.compile(r"approval_id|task_id|session_id|block_id|ptyctl_session|ke
 @pytest_asyncio.fixture(loop_scope="session")
 async def strict_desk(tmp_path: Path, browser: Browser) -> AsyncIterator[Desk]:
     """A web console whose policy refuses some words wherever they are typed."""
-    async with running_desk(tmp_path, browser, _POLICY) as running:
+    async with running_desk(tmp_path, browser, POLICY) as running:
         yield running
 
 
@@ -93,3 +83,33 @@ async def test_held_input_is_reported_after_a_reload(strict_desk: Desk, tmp_path
     await alice.type("echo af''ter\n")
     await alice.wait_for_text("\nafter\n")
     assert not (tmp_path / "RAN").exists()
+
+
+async def test_declined_line_of_here_document_is_reported_and_input_stays_held(strict_desk: Desk, tmp_path: Path) -> None:
+    alice = await _visit_here_document(strict_desk, tmp_path)
+    await alice.type("questionable\n")
+    await expect(_notice(alice)).to_contain_text("Wait until the line is approved")
+    (asked,) = (await alice.call("approvals", action="list"))["approvals"]
+    async with strict_desk.agent(BOB) as bob:
+        assert (await bob("approvals", action="decline", approval_id=asked["approval_id"]))["approval"]["state"] == "declined"
+    await expect(_notice(alice)).to_contain_text("Refused: questionable")
+    await expect(_notice(alice)).not_to_contain_text("Wait until")
+    await alice.type("touch RAN\n")
+    await expect(_notice(alice)).to_contain_text("10 keys were not sent")
+    await alice.page.keyboard.press("Control+C")
+    await expect(_notice(alice)).to_have_count(0)
+    await alice.type("echo af''ter\n")
+    await alice.wait_for_text("\nafter\n")
+    assert not (tmp_path / "RAN").exists()
+
+
+async def test_approved_line_of_here_document_is_typed_and_input_goes_on(strict_desk: Desk, tmp_path: Path) -> None:
+    alice = await _visit_here_document(strict_desk, tmp_path)
+    await alice.type("questionable\n")
+    await expect(_notice(alice)).to_contain_text("Not run yet: questionable (a question)")
+    assert not _FIELDS.search(await alice.page.locator("main").inner_text())
+    bob = await strict_desk.open_tab("/approvals", BOB)
+    await bob.page.get_by_role("button", name="Approve").click()
+    await expect(_notice(alice)).to_have_count(0)
+    await alice.type("af''ter\nX\n")
+    await alice.wait_for_text("\nquestionable\naf''ter\n")
