@@ -7,7 +7,6 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -42,7 +41,14 @@ from ptyctl.session.runs.runs import Runs
 from ptyctl.session.runs.shells import new_nonce
 from ptyctl.session.runs.strategy_selector import StrategySelector
 from ptyctl.session.screen.display import Display
-from ptyctl.session.transcript.meta_file import MetaFile, encode_leases, read_given_up, restore_leases
+from ptyctl.session.transcript.meta_file import (
+    SIZE_BEFORE_LOCK,
+    MetaFile,
+    encode_leases,
+    read_given_up,
+    read_size_before_lock,
+    restore_leases,
+)
 from ptyctl.session.transcript.recovery import TranscriptState, new_folder
 from ptyctl.session.transcript.stored_blocks import EventLogPosition, OpenBlock
 from transports.channel import UNKNOWN_TERMINAL, Channel
@@ -114,9 +120,8 @@ class ReconnectStatus:
 
 @dataclass(frozen=True, slots=True)
 class _LeaseSize:
-    """A size (columns, rows) that lasts until the end of the lease with this fence, and the size before it."""
+    """A size (columns, rows) that lasts until the end of the current lease, and the size before it."""
 
-    fence: int
     before: tuple[int, int]
     size: tuple[int, int]
 
@@ -335,6 +340,7 @@ class Session:
             self.reconnect = self._line_closed_why = None
             self._enter("opened")
             self._reapply_size()
+            self._watch_lease_size()
         self.write_meta()
 
     async def resume(self, channel: Channel, running: OpenBlock | None) -> None:
@@ -356,6 +362,7 @@ class Session:
         if self.stream.ended is None:
             self._enter("opened")
         self.notices.post("the server was replaced; the terminal and all programs in it continue")
+        self._watch_lease_size()
         self.write_meta()
 
     def _resume_incarnation(self) -> tuple[str, str, bool]:
@@ -606,26 +613,37 @@ class Session:
         lease = self.lease()
         if lease is None or lease.holder != owner:
             raise PtyctlError(ErrorCode.LOCK_LOST, "this size lasts while its task has the lock", hint=NextStep.TAKE_LOCK)
-        lent = self._lease_size
-        before = lent.before if lent is not None and lent.fence == lease.fence else (self.cols, self.rows)
-        self.resize(cols, rows)
-        self._lease_size = _LeaseSize(lease.fence, before, (cols, rows))
+        previous = self._lease_size
+        before = (self.cols, self.rows) if previous is None else previous.before
+        self._lease_size = _LeaseSize(before, (cols, rows))  # stored with the size
+        try:
+            self.resize(cols, rows)
+        except PtyctlError:
+            self._lease_size = previous
+            raise
         self._watch_lease_size()
 
     def _watch_lease_size(self) -> None:
-        """Restore the size when its lease has ended, also if nobody uses the session then."""
-        lent, lease = self._lease_size, self.lease()
+        """Restore the size before a lease once that has ended, also if nobody uses the session then."""
+        lease, lent = self.lease(), self._lease_size
         if self._lease_size_timer is not None:
             self._lease_size_timer.cancel()
             self._lease_size_timer = None
-        if lent is not None and lease is not None and lease.fence == lent.fence:
+        if lent is not None and lease is not None:
             self._lease_size_timer = asyncio.get_running_loop().call_at(lease.expires_at, self._watch_lease_size)
+        elif lent is not None:
+            self._restore_size(lent)
 
     def _restore_size(self, lent: _LeaseSize) -> None:
-        """Restore the size before a lease, unless the terminal was resized by others since, or has ended."""
+        """Restore the size before a lease, unless others have resized the terminal since. Without a channel: on the next."""
+        if self._lease_size is not lent:
+            return
         if (self.cols, self.rows) == lent.size != lent.before:
-            with suppress(PtyctlError):
+            try:
                 self.resize(*lent.before)
+            except PtyctlError:
+                return
+        self._lease_size = None
 
     def _reapply_size(self) -> None:
         """Resize a new channel to the current size: it was opened with the size of the first channel."""
@@ -660,6 +678,7 @@ class Session:
         After a crash the stored lease applies. It may expire earlier than the extended one, but never later, and it is still
         in force when the postponed write is due; otherwise the file is written now.
         """
+        self._watch_lease_size()
         lease, stored = self.lease(), (self._meta_file.stored or {}).get("lock_until")
         due = asyncio.get_running_loop().time() + LEASE_MARGIN_S
         if lease is not None and stored is not None and due <= stored <= lease.expires_at:
@@ -679,8 +698,7 @@ class Session:
 
     def _lease_ended(self, lease: Lease, end: LeaseEnd) -> None:
         self.authorization.lock_ended(lease.holder)
-        if (lent := self._lease_size) is not None and lent.fence == lease.fence:
-            self._lease_size = None
+        if (lent := self._lease_size) is not None:
             asyncio.get_running_loop().call_soon(self._restore_size, lent)  # the next lease, if any, is in force then
         by = {"by": end.by.task_id, "by_principal": end.by.principal} if end.by is not None else {}
         self.activity.record("lock_ended", **_owner_fields(lease), why=end.reason, **by)
@@ -803,6 +821,8 @@ class Session:
         self.gate.restore(meta["bytes_sent"])
         self.given_up = read_given_up(meta)
         restore_leases(self.leases, meta)
+        if (before := read_size_before_lock(meta)) is not None:
+            self._lease_size = _LeaseSize(before, (self.cols, self.rows))
         if still_running:
             return
         self.stream.end_without_channel(ChannelBroken("the server that held its terminal has ended"))
@@ -913,7 +933,10 @@ class Session:
         """Return the content of meta.json with this lease: the row of the list, and the state to resume the session from."""
         spec = SPECS.dump_python(self.spec, mode="json", by_alias=True, exclude_defaults=True)
         closed = {"closed_reason": self.closed_why} if self.state == "closed" else {}
-        return {**self._entry(lease).payload(), **encode_leases(self.leases, lease), "spec": spec, **closed}
+        lent = self._lease_size
+        is_lent = lent is not None and lent.size == (self.cols, self.rows)
+        size = {SIZE_BEFORE_LOCK: list(lent.before)} if lent is not None and is_lent else {}
+        return {**self._entry(lease).payload(), **encode_leases(self.leases, lease), **size, "spec": spec, **closed}
 
     # Events of the components
 

@@ -137,11 +137,13 @@ async def _wait_for_size(handle: SessionHandle, cols: int, rows: int) -> None:
 async def test_size_while_locked_is_restored_at_the_end_of_the_lock(open_session: Open, end: str) -> None:
     bash = await open_session()
     before = await _size(bash)
-    await bash.lock(task_id="phone", lock_ttl_ms=1_000 if end == "expiry" else 60_000)
+    await bash.lock(task_id="phone", lock_ttl_ms=60_000)
     await config(bash, "resize", cols=70, rows=20, task_id="phone", while_locked=True)
     await config(bash, "resize", cols=90, rows=25, task_id="phone", while_locked=True)  # the size before stays the first
     assert await _size(bash) == (90, 25)
-    if end == "unlock":
+    if end == "expiry":
+        await bash.heartbeat(task_id="phone", lock_ttl_ms=1_000)
+    elif end == "unlock":
         await bash.unlock(task_id="phone")
     elif end == "take_over":
         await bash.lock(task_id="desk", force=True)

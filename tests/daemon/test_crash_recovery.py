@@ -10,8 +10,9 @@ import re
 import select
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from ptyctl.api.session import SessionRequest
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.control import HAND_OVER
 from ptyctl.daemon.runtime_dir import RuntimeDir
+from tests.controller.session_calls import config
 from tests.daemon.fd_store_processes import count_stored_terminals, fd_store_pid, fd_store_pids
 from tests.session.scripted_session import wait_until
 
@@ -135,6 +137,34 @@ async def test_lock_survives_daemon(life: Life) -> None:
     await shell.unlock()
     shell.task_id = "two"
     assert (await shell.lock()).fence == (fence or 0) + 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, HAND_OVER])
+@pytest.mark.parametrize("end", ["unlock", "expiry", "expiry without a daemon"])
+async def test_size_before_the_lock_is_restored_at_its_end_in_the_next_daemon(
+    life: Life, number: signal.Signals, end: str
+) -> None:
+    shell = await life.open(task_id="phone", pty={"cols": 100, "rows": 30})
+    await shell.lock(lock_ttl_ms=60_000)
+    for cols in (70, 90):  # the size before stays the first
+        await config(shell, "resize", cols=cols, rows=20, while_locked=True, task_id="phone")
+    if end == "expiry without a daemon":
+        expires_at = (await shell.heartbeat(lock_ttl_ms=1_000)).lock_expires_at
+        end_daemon(life.runtime_dir, number)
+        await wait_until(lambda: time.time() * 1000 > expires_at)
+    else:
+        end_daemon(life.runtime_dir, number)
+    shell = await life.found(shell)
+    if end == "expiry":
+        await shell.heartbeat(lock_ttl_ms=1_000)
+    elif end == "unlock":
+        assert (await shell.exec("stty size")).stdout == "20 90\n"
+        await shell.unlock()
+    async with asyncio.timeout(PATIENCE_MS / 1000), aclosing(shell.watch()) as items:
+        async for item in items:
+            if (item.cols, item.rows) == (100, 30):
+                break
+    assert (await shell.exec("stty size")).stdout == "30 100\n"
 
 
 async def test_closed_session_is_not_restored(life: Life) -> None:

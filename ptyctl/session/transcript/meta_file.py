@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ptyctl.api.session import GivenUp
+from ptyctl.api.session import GivenUp, PtyOptions
 from ptyctl.clock import BOOT_ID, epoch_ms, stored_deadline
 from ptyctl.core.lease import Lease, LeaseEnd, Leases, Owner
 from ptyctl.files import read_json, replace_file
@@ -21,6 +21,8 @@ DELAY_S = 1.0
 #: Number of lost leases in meta.json, which is written often.
 _MAX_STORED_LOSSES = 32
 _NAME = "meta.json"
+#: The field with the size that the end of the lock restores.
+SIZE_BEFORE_LOCK = "lock_size_before"
 #: Fields of the session's options by which it is found.
 _KEYS = ("device", "device_id", "conversation_id", "client_id", "session_type", "program")
 #: The largest number in meta.json: larger ones are damage, and no JavaScript client could read them.
@@ -121,6 +123,16 @@ def read_given_up(meta: Mapping[str, Any]) -> GivenUp | None:
         return GivenUp.model_validate(meta["given_up"])
     except ValueError:
         return GivenUp(reason="meta.json does not hold why", at=0)
+
+
+def read_size_before_lock(meta: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Return the size that the end of the lock restores (columns, rows); None if there is none, or if it is damaged."""
+    try:
+        cols, rows = meta[SIZE_BEFORE_LOCK]
+        size = PtyOptions(cols=cols, rows=rows)
+    except (KeyError, TypeError, ValueError):
+        return None
+    return size.cols, size.rows
 
 
 def encode_leases(leases: Leases, lease: Lease | None) -> dict[str, Any]:
