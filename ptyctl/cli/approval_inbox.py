@@ -31,7 +31,7 @@ from .errors import format_error
 
 #: How long one call waits for changes (ms), and the pause before the next attempt without a daemon (seconds).
 _WATCH_MS, _RETRY_S = 30_000, 1.0
-#: How long a request that has selected itself must have been shown before a key approves it (seconds).
+#: How long the selected request must have been shown before it is answered (seconds).
 _READ_S = 1.0
 #: Number of ended requests that remain listed.
 _MAX_ENDED = 50
@@ -40,8 +40,9 @@ _NAMES = {
     "\x1b[A": "up", "\x1bOA": "up", "k": "up", "\x1b[B": "down", "\x1bOB": "down", "j": "down",
     "\x1b[5~": "page_up", "\x1b[6~": "page_down", " ": "page_down", "\x03": "q", "\x1b": "escape",
 }  # fmt: skip
-_HELP = "a approve  d decline  e edit  v view  j/k move  q quit"
-_VIEW_HELP = "a approve  d decline  j/k scroll  v back"
+#: The keys that answer a request, shown while they have an effect, and the others.
+_ANSWERS, _VIEW_ANSWERS = "a approve  d decline  e edit  ", "a approve  d decline  "
+_HELP, _VIEW_HELP = "v view  j/k move  q quit", "j/k scroll  v back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,8 @@ class LineInput:
 class Inbox:
     """State of the inbox: the requests, the selected one, and the text being typed.
 
-    A request that ends remains listed and selected, so that a key never answers a request that the user does not see.
+    Only the first reply selects a request. Later ones are selected by the user, and one that ends remains listed and
+    selected, so that a key never answers a request that the user has not read.
     """
 
     def __init__(self) -> None:
@@ -114,9 +116,8 @@ class Inbox:
         self._scroll = 0
         #: The request whose whole text was on the screen.
         self._seen: str | None = None
-        #: The request that was selected because it arrived, and since when it is shown, until a key is about it.
-        self._arrived: str | None = None
-        self._arrived_at: float | None = None
+        #: When the selected request was shown first; None if it was not.
+        self._shown_at: float | None = None
         self._drawn_at = 0.0
         #: Approved requests whose text was not typed yet.
         self._approved: set[str] = set()
@@ -146,9 +147,8 @@ class Inbox:
         ended = [key for key, entry in self._entries.items() if entry.state != "pending" and key != self._selected]
         for key in ended[: max(len(ended) - _MAX_ENDED, 0)]:
             del self._entries[key]
-        if self._selected is None:
+        if not self._known:
             self._selected = next((key for key, entry in self._entries.items() if entry.state == "pending"), None)
-            self._arrived, self._arrived_at = (self._selected if self._known else None), None
         for key in self._approved & changed.keys():
             self.answered(changed[key])
         if not self._known:
@@ -195,20 +195,20 @@ class Inbox:
             return self._press_on(self.selected, key)
         return None
 
+    def _takes_answer(self) -> bool:
+        """Return whether the selected request waits, and was shown for long enough."""
+        is_read = self._shown_at is not None and self._drawn_at - self._shown_at >= _READ_S
+        return is_read and self.selected is not None and self.selected.state == "pending"
+
     def _press_on(self, entry: ApprovalEntry, key: str) -> Answer | str | None:
-        has_just_arrived = self._arrived == entry.approval_id and (
-            self._arrived_at is None or self._drawn_at - self._arrived_at < _READ_S
-        )
-        if key in ("v", "d"):
-            self._arrived = None
         if key == "v":
             return entry.approval_id
         if entry.state != "pending":
             self.message = f"this request is {entry.state}; choose another one with j and k"
+        elif not self._takes_answer():
+            self.message = "this request was shown for less than a second: read it first, and press the key again"
         elif key == "d":
             self._answering, self._input = entry.approval_id, LineInput("decline, because:")
-        elif has_just_arrived:
-            self.message = "this request has just arrived: read it first, and press the key again"
         elif self._seen != entry.approval_id:
             self.message = "the text is longer than shown: press v, and scroll to its end first"
         elif key == "a":
@@ -241,16 +241,18 @@ class Inbox:
         ids = list(self._entries)
         if ids:
             at = ids.index(self._selected) if self._selected in self._entries else -1
-            self._arrived = None
-            self._selected = ids[min(max(at + (1 if key in ("down", "page_down") else -1), 0), len(ids) - 1)]
+            selected = ids[min(max(at + (1 if key in ("down", "page_down") else -1), 0), len(ids) - 1)]
+            if selected != self._selected:
+                self._selected, self._shown_at = selected, None
 
     def render(self, cols: int, rows: int, now: float) -> list[str]:
         """Return the rows of the screen."""
         self._drawn_at = now
-        if self._arrived is not None and self._arrived_at is None:
-            self._arrived_at = now
+        if self._shown_at is None and self.selected is not None:
+            self._shown_at = now
         pending = sum(entry.state == "pending" for entry in self._entries.values())
-        help_text = _VIEW_HELP if self._viewed is not None else _HELP
+        answers, others = (_ANSWERS, _HELP) if self._viewed is None else (_VIEW_ANSWERS, _VIEW_HELP)
+        help_text = f"{answers if self._takes_answer() else ''}{others}"
         title = _reverse(f" approvals: {pending} waiting", help_text, cols)
         last = self._input.render(cols) if self._input is not None else _cut(self.message, cols)
         room = max(rows - 2, 1)
@@ -275,7 +277,8 @@ class Inbox:
         begin = min(max(at - height // 2, 0), len(ids) - height)
         listed = [self._render_entry(self._entries[key], cols, now) for key in ids[begin : begin + height]]
         entry = self.selected
-        return [*listed, "─" * cols, *(self._render_detail(entry, cols, room - height - 1) if entry is not None else [])]
+        hint = ["select a request with j and k to read it"]
+        return [*listed, "─" * cols, *(self._render_detail(entry, cols, room - height - 1) if entry is not None else hint)]
 
     def _render_entry(self, entry: ApprovalEntry, cols: int, now: float) -> str:
         mark = ">" if entry.approval_id == self._selected else " "
@@ -351,7 +354,7 @@ class _Program:
                 self._changed.clear()
                 self._draw()
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(1):
+                    async with asyncio.timeout(_READ_S):
                         await self._changed.wait()
         finally:
             self._terminal.stop_reading()

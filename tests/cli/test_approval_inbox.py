@@ -26,15 +26,21 @@ def entry(number: int = 1, **fields: Any) -> ApprovalEntry:
 
 
 def inbox(*entries: ApprovalEntry) -> Inbox:
+    """An inbox that has shown these requests for a second."""
     shown = Inbox()
-    shown.update(ApprovalsReply(approvals=list(entries), answerable=True), complete=True)
+    arrive(shown, *entries, complete=True)
+    screen(shown, now=NOW - 1)
     screen(shown)
     return shown
 
 
-def screen(shown: Inbox, cols: int = 80, rows: int = 24) -> list[str]:
+def arrive(shown: Inbox, *entries: ApprovalEntry, complete: bool = False) -> None:
+    shown.update(ApprovalsReply(approvals=list(entries), answerable=True), complete=complete)
+
+
+def screen(shown: Inbox, cols: int = 80, rows: int = 24, now: float = NOW) -> list[str]:
     """Return the rows that a terminal shows."""
-    lines = shown.render(cols, rows, NOW)
+    lines = shown.render(cols, rows, now)
     assert len(lines) == rows
     model = ScreenModel(cols, rows, scrollback=0)
     model.feed("\r\n".join(f"{line}\x1b[K" for line in lines).encode())
@@ -61,7 +67,7 @@ def test_keys_answer_the_selected_request() -> None:
     assert shown.press("a") == Answer("approve", "ap-1")
     assert shown.press("j") is None
     screen(shown)
-    assert shown.press("a") == Answer("approve", "ap-2")
+    assert shown.press("a", NOW + 1) == Answer("approve", "ap-2")
     assert shown.press("\x1b[A") is None
     screen(shown)
     assert shown.press("v") == "ap-1"
@@ -139,24 +145,49 @@ def test_requests_of_an_ended_daemon_are_not_waiting_any_more() -> None:
     assert rows[1].split()[1] == "expired"
 
 
-@pytest.mark.parametrize("key", ["a", "e"])
-def test_key_at_the_moment_a_request_arrives_does_not_answer_it(key: str) -> None:
+@pytest.mark.parametrize("key", ["a", "d", "e"])
+@pytest.mark.parametrize("complete", [False, True])  # a change, or the list of the next daemon
+def test_request_that_arrives_is_selected_by_nothing_but_a_key(key: str, complete: bool) -> None:
     shown = inbox()
-    shown.update(ApprovalsReply(approvals=[entry()], answerable=True), complete=False)
-    assert shown.press(key, NOW) is None  # before it is on the screen
-    screen(shown)
-    assert shown.press(key, NOW + 0.9) is None
-    assert "just arrived" in screen(shown)[-1]
-    assert not any(row.startswith("approve:") for row in screen(shown))
-    assert shown.press("a", NOW + 1) == Answer("approve", "ap-1")
+    arrive(shown, entry(), complete=complete)
+    assert shown.press(key, NOW) is None
+    rows = screen(shown)
+    assert rows[1].startswith(" ")
+    assert "select a request with j and k" in rows[3]
+    assert "a approve" not in rows[0]
+    assert shown.press(key, NOW + 5) is None
+    assert not screen(shown)[-1].startswith(("approve:", "decline"))
+    shown.press("j", NOW + 5)
+    screen(shown, now=NOW + 5)
+    shown.press(key, NOW + 6)
+    assert screen(shown, now=NOW + 6)[1].startswith(">")
 
 
-def test_request_that_arrived_and_was_viewed_is_approved_at_once() -> None:
-    shown = inbox()
-    shown.update(ApprovalsReply(approvals=[entry()], answerable=True), complete=False)
-    screen(shown)
-    assert shown.press("v", NOW) == "ap-1"
-    assert shown.press("a", NOW) == Answer("approve", "ap-1")
+@pytest.mark.parametrize("key", ["a", "d", "e"])
+@pytest.mark.parametrize("move", ["", "j", "\x1b[B"])  # the first of the list, and another one
+def test_request_is_not_answered_within_the_first_second_of_its_display(key: str, move: str) -> None:
+    shown = Inbox()
+    arrive(shown, *([entry(0)] if move else []), entry(1), complete=True)
+    shown.press(move, NOW)
+    assert shown.press(key, NOW + 9) is None  # before it is on the screen
+    screen(shown, now=NOW + 10)
+    assert shown.press(key, NOW + 10.9) is None
+    rows = screen(shown, now=NOW + 10.9)
+    assert "less than a second" in rows[-1]
+    assert "a approve" not in rows[0]
+    assert "a approve" in screen(shown, now=NOW + 11)[0]
+    answered = shown.press(key, NOW + 11)
+    assert answered == Answer("approve", "ap-1") if key == "a" else screen(shown)[-1].startswith(("approve:", "decline"))
+
+
+def test_time_of_a_viewed_request_counts() -> None:
+    shown = inbox(entry(1), entry(2))
+    shown.press("j")
+    assert shown.press("v") == "ap-2"
+    shown.view(entry(2))
+    screen(shown, now=NOW)
+    assert shown.press("a", NOW + 0.9) is None
+    assert shown.press("a", NOW + 1) == Answer("approve", "ap-2")
 
 
 @pytest.mark.parametrize(
