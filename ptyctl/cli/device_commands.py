@@ -36,10 +36,13 @@ def devices(as_json: AsJson = False) -> None:
 
 
 def doctor(
-    device: Annotated[str, typer.Argument(help="Name of a device of the inventory.")],
+    device: Annotated[str | None, typer.Argument(help="Name of a device of the inventory.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check step by step whether a device can be opened. Exit code 1 if a step fails."""
+    """Check step by step whether a device can be opened; without a device, the state directory and the settings only.
+
+    Exit code 1 if a step fails.
+    """
     from ptyctl.controller.devices import Doctor
     from ptyctl.controller.settings import load_settings
 
@@ -48,7 +51,7 @@ def doctor(
 
     async def examine() -> list[CheckResult]:
         checks = []
-        async for check in Doctor(settings, device, notify_problem).checks():
+        async for check in Doctor(settings, device, notify_problem, _alarms()).checks():
             checks.append(check)
             if not as_json:
                 typer.echo(f"{'ok  ' if check.ok else 'FAIL'}  {check.name:<11}  {replace_controls(_check_text(check))}")
@@ -79,6 +82,12 @@ def platforms(as_json: AsJson = False) -> None:
 def _notify_problem() -> str | None:
     """Return why the notify command of the running daemon failed when it ran last."""
     return ask_daemon("approvals", {"action": "list", "limit": 1}).get("problem")
+
+
+def _alarms() -> list[str]:
+    """Return the alarms of the running daemon's sessions about their files."""
+    sessions = ask_daemon("session", {"action": "list"}).get("sessions") or ()
+    return [entry["alarm"] for entry in sessions if entry.get("alarm")]
 
 
 def _check_text(check: CheckResult) -> str:

@@ -6,8 +6,8 @@ import asyncio
 import os
 import shutil
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
@@ -20,6 +20,7 @@ from ptyctl.api.session import Timeouts
 from ptyctl.audit.audit_log import AuditLog
 from ptyctl.core.limits import UseCounter
 from ptyctl.environment import environment_warnings
+from ptyctl.files import SET_ASIDE_SUFFIX
 from ptyctl.inventory import Inventory, InventoryDevice, console_id
 from ptyctl.platforms import Platforms
 from ptyctl.session.calls.mode_change import mode_at
@@ -48,10 +49,14 @@ from .settings import Settings
 
 #: How long to wait for a prompt after the login, or without a login (seconds).
 _PROMPT_TIMEOUT_S = 10.0
+#: The largest number of files that were set aside, and are named.
+_MAX_DAMAGES = 20
+_DAMAGE_HINT = f"look into the file; remove the one with {SET_ASIDE_SUFFIX} in its name when you do not need it"
 
 _CheckName = Literal[
     "settings",
     "storage",
+    "files",
     "policy",
     "approvals",
     "name",
@@ -89,13 +94,23 @@ class Devices:
     """Serves the requests about devices."""
 
     def __init__(
-        self, settings: Settings, inventory: Inventory, audit_log: AuditLog, notify_problem: Callable[[], str | None]
+        self,
+        settings: Settings,
+        inventory: Inventory,
+        audit_log: AuditLog,
+        notify_problem: Callable[[], str | None],
+        alarms: Callable[[], list[str]],
     ) -> None:
-        """Create the service. `notify_problem` returns why the last run of the notify command failed, or None."""
+        """Create the service.
+
+        Args:
+            notify_problem: returns why the last run of the notify command failed, or None.
+            alarms: returns the alarms of the sessions about their files.
+        """
         self._settings = settings
         self._inventory = inventory
         self._audit_log = audit_log
-        self._notify_problem = notify_problem
+        self._notify_problem, self._alarms = notify_problem, alarms
         self._limit = settings.limits.use["max_principal_checks"]
         #: The checks in progress by the name of their principal.
         self._checks: defaultdict[str, UseCounter] = defaultdict(lambda: UseCounter(self._limit))
@@ -128,7 +143,8 @@ class Devices:
             self._audit_log.record("check", principal=principal, task=task_id, device=device)
             try:
                 async with asyncio.timeout(MAX_WAIT_MS / 1000):
-                    async for check in Doctor(self._settings, device, self._notify_problem(), sees).checks():
+                    doctor = Doctor(self._settings, device, self._notify_problem(), self._alarms() if sees() else (), sees)
+                    async for check in doctor.checks():
                         found.append(DeviceCheck(name=check.name, ok=check.ok, result=check.result, hint=check.hint))
             except TimeoutError:
                 result = f"the next step takes longer than {MAX_WAIT_MS // 1000} s"
@@ -170,23 +186,25 @@ class CheckResult:
 
 
 class Doctor:
-    """Checks one device. Connects and logs in as a session does, without a transcript."""
+    """Checks the state directory, the policy and one device. Connects and logs in as a session does, without a transcript."""
 
     def __init__(
         self,
         settings: Settings,
-        device: str,
+        device: str | None,
         notify_problem: str | None = None,
+        alarms: Sequence[str] = (),
         sees: DeviceVisibility = lambda *names: True,
     ) -> None:
-        """Create the check of a device.
+        """Create the check of a device; without one, only of what all devices need.
 
         Args:
             notify_problem: why the notify command of a running server failed.
+            alarms: those of the sessions of a running server about their files.
             sees: returns whether the caller may see a host with these names; without names, all hosts.
         """
         self._settings = settings
-        self._notify_problem = notify_problem
+        self._notify_problem, self._alarms = notify_problem, alarms
         self._device = device
         self._sees = sees
         self._inventory = Inventory(settings.devices_file)
@@ -194,7 +212,8 @@ class Doctor:
     async def checks(self) -> AsyncGenerator[CheckResult, None]:
         """Yield each check when it is done. The checks end at the first failure, except that of the notify command.
 
-        There is a check of the settings for each unknown environment variable. It is a warning, and no failure.
+        There is a check of the settings for each unknown environment variable, and one of the files for each damaged one.
+        They are warnings, and no failures.
         """
         name: _CheckName = "storage"
         hides = False
@@ -202,10 +221,15 @@ class Doctor:
             yield CheckResult("settings", True, f"warning: {warning}")
         try:
             yield CheckResult(name, True, await asyncio.to_thread(_check_storage, self._settings.state_dir))
+            damages = await asyncio.to_thread(_damaged_files, self._settings.state_dir, self._alarms) if self._sees() else []
+            for damage in damages:
+                yield CheckResult("files", True, f"warning: {damage}", _DAMAGE_HINT)
             name, platforms = "policy", Platforms(self._settings.platforms_dir)
             yield CheckResult(name, True, await asyncio.to_thread(_check_policy, self._settings, platforms))
             if command := self._settings.approvals.notify_command:
                 yield await asyncio.to_thread(_check_notify_command, command[0], self._notify_problem)
+            if self._device is None:
+                return
             name = "name"
             devices = await self._inventory.devices()
             if self._device not in devices:
@@ -261,6 +285,21 @@ def _check_storage(state_dir: Path) -> str:
             hint="free disk space or make the state directory writable",
         ) from None
     return f"{state_dir} can be written"
+
+
+def _damaged_files(state_dir: Path, alarms: Sequence[str]) -> list[str]:
+    """Return the alarms of the sessions about their files, and the other files that servers have set aside."""
+    folders = [state_dir, state_dir / "audit"]
+    with suppress(OSError):
+        folders += sorted((state_dir / "sessions").iterdir())
+    kept = []
+    for folder in folders:
+        with suppress(OSError):  # no folder, or removed meanwhile
+            names = sorted(path.name for path in folder.iterdir() if SET_ASIDE_SUFFIX in path.name)
+            told = " ".join(alarm for alarm in alarms if str(folder) in alarm)
+            kept += [f"{folder / name} was damaged" for name in names if name not in told]
+    rest = [f"{len(kept) - _MAX_DAMAGES} other files were damaged"] if len(kept) > _MAX_DAMAGES else []
+    return [*(alarm.removeprefix("alarm: ") for alarm in alarms), *kept[:_MAX_DAMAGES], *rest]
 
 
 def _check_policy(settings: Settings, platforms: Platforms) -> str:

@@ -145,7 +145,9 @@ class LocalController:
         if self._hand_off is not None:
             self._factory.watch(self._hand_off.watch)
         self._inventory = inventory
-        self._devices = Devices(self.settings, inventory, self.audit_log, lambda: self._approval_calls.problem)
+        self._devices = Devices(
+            self.settings, inventory, self.audit_log, lambda: self._approval_calls.problem, self._registry.storage_alarms
+        )
         self._searches = BlockSearches(self.settings.state_dir / "sessions", self._registry)
         self._actions = SessionActions(self._registry, self._factory, self._session_index, destinations, platforms)
         self._calls = DurableCallMemory(limits["max_remembered_calls"])

@@ -562,14 +562,19 @@ def _as_ptyctl_errors(folder: Path) -> Iterator[None]:
 
 
 def _check_permissions(folder: Path) -> None:
-    """Raise POLICY_DENIED for files of another user, symbolic links, and files that others can read or could have written."""
+    """Raise POLICY_DENIED for files of another user, and files that others can read or could have written.
+
+    A symbolic link in the folder is never followed: recovery sets it aside.
+    """
     for path in (folder, *folder.iterdir()):
         status = path.lstat()
         if status.st_uid != os.geteuid():
             raise PtyctlError(ErrorCode.POLICY_DENIED, f"{path} belongs to another user, so the session is not read")
         if stat.S_ISLNK(status.st_mode):
+            if path != folder:
+                continue
             raise PtyctlError(
-                ErrorCode.POLICY_DENIED, f"{path} is a symbolic link, and a transcript contains none", hint="remove the link"
+                ErrorCode.POLICY_DENIED, f"{path} is a symbolic link, and sessions are in folders", hint="remove the link"
             )
         if status.st_mode & 0o077:
             raise PtyctlError(

@@ -63,6 +63,10 @@ class SessionRegistry:
         """Return the rows of the live sessions in a list."""
         return [session.entry(details=details).model_copy(update={"state": self.state(session)}) for session in self.live()]
 
+    def storage_alarms(self) -> list[str]:
+        """Return the alarms of the live sessions about their files."""
+        return [alarm for session in self.live() if (alarm := session.storage_alarm()) is not None]
+
     async def ends_in_time(self, attempt: asyncio.Task[Any]) -> bool:
         """Wait for an attempt to connect a session, at most OPEN_WAIT_S; whether it has ended."""
         done, _ = await asyncio.wait({attempt}, timeout=OPEN_WAIT_S)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ptyctl.controller.settings import load_settings
 from ptyctl.platforms import Platforms
 from tests.cli.command_line import is_one_line, ptyctl
 
@@ -92,6 +93,16 @@ def test_doctor_warns_of_an_unknown_variable(monkeypatch: pytest.MonkeyPatch) ->
     first = ptyctl("doctor", "edg").out.splitlines()[0]
     assert first.split()[:3] == ["ok", "settings", "warning:"]
     assert "did you mean PTYCTL_MAX_SESSIONS?" in first
+
+
+def test_doctor_without_a_device_names_damaged_files() -> None:
+    folder = load_settings().state_dir / "sessions" / "20260101-000000-00000001"
+    folder.mkdir(parents=True, mode=0o700)
+    (folder / "blocks.jsonl.damaged").touch()
+    result = ptyctl("doctor")
+    steps = [line.split()[:2] for line in result.out.splitlines()]
+    assert (result.code, steps) == (0, [["ok", "storage"], ["ok", "files"], ["ok", "policy"]])
+    assert f"warning: {folder}/blocks.jsonl.damaged was damaged; look into the file" in result.out
 
 
 def test_doctor_reports_a_faulty_policy(inventory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -286,7 +286,7 @@ def _is_event(row: dict[str, Any]) -> bool:
         return type(row.get("raw_to")) is int and 0 <= row["raw_to"] <= MAX_OFFSET
     block = row.get("block")
     names_block = isinstance(block, dict) and isinstance(block.get("block_id"), str)
-    return names_block or row.get("type") not in ("agent_block_begin", "agent_block_end")
+    return isinstance(row.get("type"), str) and (names_block or row["type"] not in ("agent_block_begin", "agent_block_end"))
 
 
 def _completed(block: Block, marks: BlockMarksReader) -> Block | None:
