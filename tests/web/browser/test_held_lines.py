@@ -28,7 +28,7 @@ _TYPE_HELD_LINES = """() => new Promise(async (resolve) => {
         if (++typed === 7) resolve(most);
         return Response.json({});
     };
-    const held = createHeldLines("s", () => {});
+    const held = createHeldLines("s", () => {}, () => {}, () => {});
     for (let id = 1; id <= 7; id++) void held.add({ data: "x" }, { details: { approval_id: id } });
 })"""
 
