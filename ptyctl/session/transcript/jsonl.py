@@ -92,14 +92,21 @@ def read_rows_backwards(
     if not path.exists():
         return
     with open_for_reading(path) as file:
-        size, rest = file.seek(0, os.SEEK_END), b""
+        size, rest = file.seek(0, os.SEEK_END), _LinePieces()
         end = size if end is None else min(end, size)
         while end:
             begin = max(end - PIECE_BYTES, 0)
             file.seek(begin)
-            data = file.read(end - begin) + rest
+            piece = file.read(end - begin)
+            if begin and b"\n" not in piece:
+                rest.add(piece)
+                end = begin
+                continue
+            data = piece[: piece.rfind(b"\n") + 1] if rest.is_too_long else piece + rest.joined(backwards=True)
+            rest = _LinePieces()
             first = 0 if not begin else data.find(b"\n") + 1 or len(data)  # the first line may begin in the previous piece
-            end, rest = begin, data[:first]
+            end = begin
+            rest.add(data[:first])
             stop = len(data)
             while stop > first:
                 at = max(data.rfind(b"\n", first, stop - 1) + 1, first)
@@ -126,6 +133,8 @@ def cut_torn_line(path: Path) -> None:
 
 
 def _parse_row(line: bytes, is_row: RowCheck | None = None) -> dict[str, Any] | None:
+    if len(line) > MAX_ROW_BYTES:
+        return None
     try:
         row = parse_json(line)
     except ValueError:
@@ -138,11 +147,30 @@ def _read_whole_lines(path: Path) -> Iterator[bytes]:
     if not path.exists():
         return
     with open_for_reading(path) as file:
-        rest = b""
+        rest = _LinePieces()
         while piece := file.read(PIECE_BYTES):
             lines, newline, tail = piece.rpartition(b"\n")
             if newline:
-                yield rest + lines + newline
-                rest = tail
-            else:
-                rest += tail
+                whole = lines + newline
+                yield whole[whole.find(b"\n") :] if rest.is_too_long else rest.joined() + whole
+                rest = _LinePieces()
+            rest.add(tail)
+
+
+class _LinePieces:
+    """The pieces of a line that were read so far. Those of a line that is too long to be a row are dropped."""
+
+    def __init__(self) -> None:
+        self.is_too_long = False
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def add(self, piece: bytes) -> None:
+        self._size += len(piece)
+        self._pieces.append(piece)
+        if self._size > MAX_ROW_BYTES:
+            self.is_too_long = True
+            self._pieces.clear()
+
+    def joined(self, *, backwards: bool = False) -> bytes:
+        return b"".join(reversed(self._pieces) if backwards else self._pieces)
