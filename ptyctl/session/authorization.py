@@ -20,7 +20,7 @@ from ptyctl.core.renderer import render_line
 from ptyctl.policy.pending_line import PendingLine, Piece, keys_after_last_line
 from ptyctl.policy.rules import Decision, Verdict, Where
 from ptyctl.policy.shell_command import expands_history, runs_history
-from ptyctl.session.device.prompt_guard import SLOW_PROMPT_WAIT_S
+from ptyctl.session.device.prompt_guard import SLOW_PROMPT_WAIT_S, PromptGuard
 from ptyctl.session.io.gate import Refusal, Split, Writer
 from ptyctl.session.io.input_echo import SETTLE_WAIT_S, InputEcho
 from ptyctl.session.io.prompt import PROMPT_BYTES
@@ -656,9 +656,10 @@ class Authorization:
     async def _interrupt_answered(self) -> None:
         """Wait until a shell has discarded its line at a Ctrl-C: until then, none of several lines is known."""
         terminal, stream, synchronisation = self._terminal, self._stream, self._synchronisation
-        begin = terminal.now()
-        if synchronisation.awaits_interrupted_line():
+        if synchronisation.awaits_interrupted_line():  # the kernel may deliver the key late, after the answer to an earlier one
+            await PromptGuard(terminal, self._far_end.profile()).shell_has_read(self._far_end.has_marks)
             synchronisation.synchronise()
+        begin = terminal.now()
         while synchronisation.awaits_interrupted_line() and stream.ended is None:
             now = terminal.now()
             limit_s = SLOW_PROMPT_WAIT_S if terminal.input_is_read() is False else PROMPT_WAIT_S
