@@ -34,9 +34,8 @@ def known_hosts(tmp_path: Path) -> Path:
 
 async def open_with(server: FakeSshd, host_keys: HostKeyOptions, host: str = HOST, **more: Any) -> None:
     """Open and close a channel."""
-    options = SshConnectOptions(
-        host, server.port, USER, SshAuth("password", "pw"), host_keys=host_keys, **{"use_openssh_config": False, **more}
-    )
+    more = {"auth": SshAuth("password", "pw"), "use_openssh_config": False, **more}
+    options = SshConnectOptions(host, server.port, USER, host_keys=host_keys, **more)
     channel = SshChannel(options)
     try:
         await channel.open(QueueReceiver())
@@ -288,6 +287,77 @@ async def test_host_key_certificate_that_is_not_accepted_stands_for_its_key(tmp_
         with pytest.raises(HostKeyMismatch, match="revoked"):
             await open_with(server, revoked)
         assert len(server.attempts) == attempts
+
+
+def configured(tmp_path: Path, known: str, config: str, policy: HostKeyPolicy = "strict") -> dict[str, Any]:
+    """Return the options under a configuration with a known_hosts file."""
+    (tmp_path / "known").write_text(known)
+    path = tmp_path / "config"
+    path.write_text(f"UserKnownHostsFile {tmp_path}/known\nGlobalKnownHostsFile none\n{config}\n")
+    return {"host_keys": HostKeyOptions(policy), "use_openssh_config": True, "config_path": str(path)}
+
+
+@pytest.mark.parametrize(
+    ("setting", "signature", "accepted"),
+    [
+        ("", "rsa-sha2-512", True),
+        ("", "ssh-rsa", False),
+        ("CASignatureAlgorithms rsa-sha2-256", "rsa-sha2-512", False),
+        ("CASignatureAlgorithms +ssh-rsa", "ssh-rsa", True),
+        ("CASignatureAlgorithms -rsa-sha2-512", "rsa-sha2-512", False),
+    ],
+)
+async def test_host_key_certificate_needs_accepted_signature(
+    tmp_path: Path, setting: str, signature: str, accepted: bool
+) -> None:
+    authority = asyncssh.generate_private_key("ssh-rsa", key_size=2048)
+    key = asyncssh.generate_private_key("ssh-ed25519")
+    certificate = authority.generate_host_certificate(key, "host", principals=[HOST], sig_alg=signature)
+    async with running_ssh_server(LOGIN, server_host_keys=[(key, certificate)]) as server:
+        trusted = f"@cert-authority * {format_key(authority)}\n"
+        options = configured(tmp_path, trusted, setting)
+        if accepted:
+            await open_with(server, **options)
+        else:
+            await refused(server, **options)
+            # Its key may be known.
+            await open_with(server, **configured(tmp_path, f"{trusted}* {format_key(key)}\n", setting))
+
+
+async def test_signatures_of_certificates_do_not_limit_the_login(tmp_path: Path) -> None:
+    key = asyncssh.generate_private_key("ssh-rsa", key_size=2048)
+    auth = SshAuth("private_key", private_key_pem=key.export_private_key("openssh").decode())
+    async with running_ssh_server(LoginPolicy(key=key)) as server:
+        options = configured(tmp_path, server.known_hosts_line, "CASignatureAlgorithms ssh-ed25519")
+        await open_with(server, **options, auth=auth)
+
+
+@pytest.mark.parametrize("setting", ["+ssh-rsa", "-ssh-dss", "ssh-ed25519,rsa-sha2-512"])
+async def test_host_key_algorithms_of_known_keys_come_first_in_a_configured_list(tmp_path: Path, setting: str) -> None:
+    keys = [asyncssh.generate_private_key("ssh-ed25519"), asyncssh.generate_private_key("ssh-rsa", key_size=2048)]
+    async with running_ssh_server(LOGIN, server_host_keys=keys) as server:
+        known = f"[{HOST}]:{server.port} {format_key(keys[1])}\n"
+        await open_with(server, **configured(tmp_path, known, f"HostKeyAlgorithms {setting}"))
+
+
+@pytest.mark.parametrize("way", ["accept_new", "disabled", "pinned"])
+async def test_host_key_certificate_without_authority_is_judged_by_its_key(tmp_path: Path, way: str) -> None:
+    authority, key = (asyncssh.generate_private_key("ssh-ed25519") for _ in range(2))
+    certificate = authority.generate_host_certificate(key, "host", principals=[HOST])
+    only = "HostKeyAlgorithms ssh-ed25519-cert-v01@openssh.com"
+    async with running_ssh_server(LOGIN, server_host_keys=[(key, certificate)]) as server:
+        for setting in ("HostKeyAlgorithms +ssh-rsa", only):
+            options = configured(tmp_path, "", setting, "strict" if way == "pinned" else way)  # type: ignore[arg-type]
+            if way == "pinned":
+                options["host_keys"] = HostKeyOptions(fingerprint=key.get_fingerprint())
+            await open_with(server, **options)
+            assert (tmp_path / "known").read_text().split()[1:] == (format_key(key).split() if way == "accept_new" else [])
+
+
+async def test_host_key_different_from_pinned_under_configured_list_is_rejected(server: FakeSshd, tmp_path: Path) -> None:
+    options = configured(tmp_path, "", "HostKeyAlgorithms +ssh-rsa")
+    options["host_keys"] = HostKeyOptions(fingerprint=asyncssh.generate_private_key("ssh-ed25519").get_fingerprint())
+    assert (await refused(server, **options)).details["reason"] == "fingerprint"
 
 
 async def test_host_key_of_port_22_is_accepted_on_other_ports(server: FakeSshd, known_hosts: Path) -> None:

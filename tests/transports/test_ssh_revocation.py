@@ -20,8 +20,9 @@ from fixtures.servers.inprocess_ssh import HOST, USER, FakeSshd, LoginPolicy, ru
 from fixtures.servers.programs import require_program
 from transports.errors import ConnectFailed, ConnectTimeout, HostKeyMismatch, InvalidOption
 from transports.receiver import QueueReceiver
-from transports.ssh import HostKeyOptions, SshAuth, SshChannel, SshConnectOptions
-from transports.ssh.host_keys import format_key
+from transports.ssh import HostKeyOptions, HostKeyPolicy, SshAuth, SshChannel, SshConnectOptions
+from transports.ssh.endpoint import resolve
+from transports.ssh.host_keys import HostKeyCheck, format_key
 from transports.ssh.known_hosts import find_keys, matches, parse_lines, parse_revoked_keys
 
 LOGIN = LoginPolicy(password="pw")
@@ -245,6 +246,28 @@ async def test_certificate_of_revoked_key_or_authority_refuses(folder: Path, rev
         await refused(server, folder, config)
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("way", ["line", "list"])
+async def test_revoked_certificate_revokes_its_key(server: FakeSshd, folder: Path, way: str, policy: str) -> None:
+    authority = asyncssh.generate_private_key("ssh-ed25519")
+    certificate = authority.generate_host_certificate(server.host_key, "host", principals=["other"])
+    revoked = " ".join(certificate.export_certificate("openssh").decode().split()[:2])
+    (folder / "revoked").write_text(revoked + "\n")
+    (folder / "known").write_text(server.known_hosts_line + (f"@revoked * {revoked}\n" if way == "line" else ""))
+    await refused(server, folder, "RevokedHostKeys ~/revoked" if way == "list" else "", policy)
+
+
+async def test_revoked_certificate_revokes_other_certificates_of_its_key(folder: Path) -> None:
+    authority, key = (asyncssh.generate_private_key("ssh-ed25519") for _ in range(2))
+    shown, revoked = (authority.generate_host_certificate(key, name, principals=[HOST]) for name in "ab")
+    async with running_ssh_server(LOGIN, server_host_keys=[(key, shown)]) as server:
+        (folder / "known").write_text(f"@cert-authority * {format_key(authority)}\n")
+        await open_with(server, folder, "")
+        server.attempts.clear()
+        (folder / "revoked").write_bytes(revoked.export_certificate("openssh"))
+        await refused(server, folder, "RevokedHostKeys ~/revoked")
+
+
 # KnownHostsCommand
 
 
@@ -270,6 +293,43 @@ async def test_known_hosts_command_may_revoke_and_its_failure_refuses(server: Fa
         await open_with(server, folder, f"KnownHostsCommand {command(folder, 'echo no token >&2; exit 1')}")
     with pytest.raises(ConnectTimeout):
         await open_with(server, folder, f"KnownHostsCommand {command(folder, 'sleep 600')}", connect_timeout_s=1)
+
+
+@pytest.mark.parametrize("policy", ["strict", "accept_new"])
+def test_key_revoked_by_known_hosts_command_is_refused_after_other_keys(folder: Path, policy: HostKeyPolicy) -> None:
+    revoked, other = (asyncssh.generate_private_key("ssh-ed25519") for _ in range(2))
+    (folder / "known").write_text(f"box {format_key(revoked)}\n")
+    program = command(
+        folder, f'[ "$1" = "{format_key(revoked).split()[1]}" ] && echo "@revoked * {format_key(revoked)}"; exit 0'
+    )
+    (folder / "config").write_text(f"UserKnownHostsFile {folder}/known\nKnownHostsCommand {program} %K\n")
+    options = SshConnectOptions("box", config_path=str(folder / "config"), host_keys=HostKeyOptions(policy))
+    check = HostKeyCheck(resolve(options)[-1])
+    for key in (revoked, other):
+        with pytest.raises(asyncssh.HostKeyNotVerifiable):
+            check.present(key.public_data)
+        assert check.must_examine()
+        check.examine()
+    check.present(other.public_data)
+    with pytest.raises(asyncssh.HostKeyNotVerifiable):
+        check.present(revoked.public_data)
+    assert check.failure is not None
+    assert "revoked" in str(check.failure)
+
+
+def test_server_that_presents_ever_new_keys_is_refused(folder: Path) -> None:
+    (folder / "config").write_text(f"KnownHostsCommand {command(folder, 'exit 0')} %K\n")
+    check = HostKeyCheck(resolve(SshConnectOptions("box", config_path=str(folder / "config")))[-1])
+    examined = 0
+    while examined < 100:
+        with pytest.raises(asyncssh.HostKeyNotVerifiable):
+            check.present(asyncssh.generate_private_key("ssh-ed25519").public_data)
+        if not check.must_examine():
+            break
+        check.examine()
+        examined += 1
+    assert examined < 10
+    assert not check.may_request_another()
 
 
 # Properties

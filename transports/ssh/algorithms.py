@@ -24,7 +24,6 @@ SETTINGS = {
     "kex_algs": "KexAlgorithms",
     "encryption_algs": "Ciphers",
     "mac_algs": "MACs",
-    "signature_algs": "CASignatureAlgorithms",
 }
 
 #: Changes to asyncssh's defaults: drop a SHA-1 key exchange that OpenSSH no longer offers, and prefer AES-GCM, which takes one
@@ -41,7 +40,7 @@ _LEGACY = {
 
 
 def transport_algorithms(legacy: bool, configured: Mapping[str, Sequence[str]]) -> dict[str, str | list[str]]:
-    """Return asyncssh's arguments for key exchange, ciphers, MACs and the signatures of certificates.
+    """Return asyncssh's arguments for key exchange, ciphers and MACs.
 
     Args:
         legacy: also offer obsolete algorithms, whatever the configuration file says.
@@ -53,7 +52,13 @@ def transport_algorithms(legacy: bool, configured: Mapping[str, Sequence[str]]) 
     return {**_MODERN, **given}
 
 
-def host_key_algorithms(legacy: bool, known: Iterable[str], certificates: bool, without: Iterable[str] = ()) -> list[str]:
+def host_key_algorithms(
+    legacy: bool,
+    known: Iterable[str],
+    certificates: bool,
+    without: Iterable[str] = (),
+    configured: Sequence[str] | None = None,
+) -> list[str]:
     """Return the host key algorithms to offer, most preferred first.
 
     As in OpenSSH, the types of known keys come first: a server with several host keys then sends one that can be checked.
@@ -63,10 +68,18 @@ def host_key_algorithms(legacy: bool, known: Iterable[str], certificates: bool, 
         known: the types of the known keys of the host.
         certificates: whether a certificate authority is trusted for the host.
         without: the key types to exclude.
+        configured: HostKeyAlgorithms, to use instead of the default list: as with its `+` and `-`, the known types come first.
     """
     signatures = LEGACY_HOST_KEY_SIGNATURES if legacy else HOST_KEY_SIGNATURES
     known = set(known)
     excluded = set(without)
-    types = sorted((name for name in signatures if name not in excluded), key=lambda name: name not in known)
-    plain = [algorithm for name in types for algorithm in signatures[name]]
-    return [name + _CERTIFICATE for name in plain] + plain if certificates else plain
+    plain = [algorithm for names in signatures.values() for algorithm in names]
+    offered = configured or ([name + _CERTIFICATE for name in plain] + plain if certificates else plain)
+    types = {algorithm: key_type for key_type, names in LEGACY_HOST_KEY_SIGNATURES.items() for algorithm in names}
+
+    def type_of(algorithm: str) -> str:
+        name = algorithm.removesuffix(_CERTIFICATE)
+        return types.get(name, name)
+
+    selected = (name for name in offered if type_of(name) not in excluded)
+    return sorted(selected, key=lambda name: (name.endswith(_CERTIFICATE) is not certificates, type_of(name) not in known))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -12,6 +13,7 @@ import asyncssh
 
 from .endpoint import SshEndpoint
 from .host_keys import HostKeyCheck
+from .known_hosts import subject_of
 from .proxy_command import ProxyCommand
 from .socket_input import limit_reads, read_after_reset
 
@@ -166,16 +168,14 @@ class SshClient(asyncssh.SSHClient):
         """Check each host key or certificate as the server sent it, which asyncssh's own callbacks do not see."""
         validate = conn.validate_server_host_key
 
-        def checked(key_data: bytes) -> asyncssh.SSHKey:
+        def checked(key_data: bytes) -> Any:
             self._host_keys.present(key_data)
-            try:
-                key: asyncssh.SSHKey = validate(key_data)
-            except asyncssh.HostKeyNotVerifiable:
-                subject = self._host_keys.known_subject(key_data)
-                if subject is None:
-                    raise
-                key = validate(subject)
-            return key
+            subject = subject_of(key_data)
+            if subject != key_data and self._host_keys.may_trust_authority(key_data):
+                with suppress(asyncssh.HostKeyNotVerifiable):
+                    return validate(key_data)
+            # As in ssh(1), a certificate that is not accepted (its authority, names or dates) stands for its key.
+            return validate(subject)
 
         conn.validate_server_host_key = checked
 

@@ -27,6 +27,7 @@ from .known_hosts import (
     KRL_MAGIC,
     KnownHostLine,
     KnownKeys,
+    authority_signature,
     blob_type,
     find_keys,
     fingerprint,
@@ -38,6 +39,8 @@ from .known_hosts import (
 from .programs import ProgramContext, ProgramFailed, run_program
 
 DEFAULT_PORT = 22
+#: The number of keys that a program examines in one open: one of each type.
+_MAX_EXAMINED = 6
 _NO_KEYS: tuple[asyncssh.SSHKey, ...] = ()
 #: The tokens of KnownHostsCommand that stand for the key.
 _KEY_TOKENS = re.compile(r"(?<!%)(?:%%)*%[fIKt]")
@@ -126,7 +129,8 @@ class HostKeyCheck:
         self._revoked = RevokedHostKeys(endpoint.settings.revoked_host_keys, endpoint.time_limit_s)
         self._known = self._known_without_port = KnownKeys()
         self._find(self._command_lines("ORDER", None))
-        self._examined: dict[bytes, bool] = {}
+        #: Of each key that was examined: whether a KRL revokes it, and the entries with the lines printed for it.
+        self._examined: dict[bytes, tuple[bool, KnownKeys, KnownKeys]] = {}
         self._to_examine: bytes | None = None
         self._accepted: asyncssh.SSHKey | None = None
         self._offered: list[asyncssh.SSHKey] = []
@@ -165,11 +169,11 @@ class HostKeyCheck:
     def algorithms(self) -> list[str] | tuple[()]:
         """Return asyncssh's `server_host_key_algs`."""
         endpoint = self._endpoint
-        configured = dict(endpoint.settings.algorithms).get("HostKeyAlgorithms")
-        if configured is not None and not endpoint.legacy_algorithms:
-            return list(configured)
-        without = (key.get_algorithm() for key in self._offered)
-        return host_key_algorithms(endpoint.legacy_algorithms, self._known.types, self._uses_authorities, without)
+        configured = None if endpoint.legacy_algorithms else dict(endpoint.settings.algorithms).get("HostKeyAlgorithms")
+        without = [key.get_algorithm() for key in self._offered]
+        return host_key_algorithms(
+            endpoint.legacy_algorithms, self._known.types, self._uses_authorities, without, configured=configured
+        )
 
     def present(self, blob: bytes) -> None:
         """Check a key or certificate for revocation, before anything else. Called at each key exchange (RFC 4253 9).
@@ -181,27 +185,26 @@ class HostKeyCheck:
             parts = parts_of(blob)
         except ValueError:
             parts = (blob,)
-        why = self._revocation(parts)
+        revoked = False
+        if blob in self._examined:
+            revoked, self._known, self._known_without_port = self._examined[blob]
+        why = f"which {self._revoked_names} revokes" if revoked else self._revocation(parts)
         if why is None and self._needs_program and blob not in self._examined:
-            self._to_examine = blob
+            self._to_examine, self.failure = blob, None
             raise asyncssh.HostKeyNotVerifiable("the host key must be examined by a program")
-        if why is None and self._examined.get(blob):
-            why = f"which {self._revoked_names} revokes"
         if why is not None:
-            key = parts[1] if len(parts) > 1 else blob
+            key = parts[:2][-1]
             hint = "do not connect until the host has a new key"
             self.failure = self._mismatch("changed", fingerprint(key), _type_name(key), why, hint)
             raise asyncssh.HostKeyNotVerifiable("the host key is revoked")
 
-    def known_subject(self, blob: bytes) -> bytes | None:
-        """Return the key in a certificate that was rejected, if that key itself is known; otherwise None.
-
-        As in ssh(1), a certificate that is not accepted (its authority, names or dates) stands for its key.
-        """
-        parts = parts_of(blob)
-        if len(parts) == 1 or self._pinned is not None:
-            return None
-        return parts[1] if self._is_known_blob(parts[1]) else None
+    def may_trust_authority(self, blob: bytes) -> bool:
+        """Return whether CASignatureAlgorithms accepts the signature in a certificate. ssh(1) has no ssh-rsa by default."""
+        signature = authority_signature(blob)
+        configured = dict(self._endpoint.settings.algorithms).get("CASignatureAlgorithms")
+        if self._endpoint.legacy_algorithms:
+            return True
+        return signature not in ("", "ssh-rsa", "ssh-dss") if configured is None else signature in configured
 
     def _revocation(self, parts: Sequence[bytes]) -> str | None:
         """Return what revokes a key; None if nothing that was read does."""
@@ -223,8 +226,11 @@ class HostKeyCheck:
         return self._revoked.needs_program or any(map(_KEY_TOKENS.search, self._endpoint.known_hosts_command))
 
     def must_examine(self) -> bool:
-        """Return whether a program must examine the key that the server sent, and then another connection is needed."""
-        return self._to_examine is not None
+        """Return whether a program must examine the key that the server sent, and then another connection is needed.
+
+        A server has a few keys: one that presents more of them is not examined for ever.
+        """
+        return self._to_examine is not None and len(self._examined) < _MAX_EXAMINED
 
     def examine(self) -> None:
         """Run the programs for the key of `must_examine`. Blocks. Raises InvalidOption, ConnectFailed."""
@@ -233,7 +239,7 @@ class HostKeyCheck:
             return
         if any(map(_KEY_TOKENS.search, self._endpoint.known_hosts_command)):
             self._find(self._command_lines("HOSTNAME", blob))
-        self._examined[blob] = self._revoked.examine(blob)
+        self._examined[blob] = (self._revoked.examine(blob), self._known, self._known_without_port)
 
     def _command_lines(self, reason: str, blob: bytes | None) -> list[KnownHostLine]:
         """Return the lines that KnownHostsCommand prints."""
@@ -312,11 +318,8 @@ class HostKeyCheck:
         return None
 
     def _is_known(self, key: asyncssh.SSHKey) -> bool:
-        return self._is_known_blob(key.public_data)
-
-    def _is_known_blob(self, blob: bytes) -> bool:
         """Return whether the key is known. As in ssh(1), the port 22 key also matches a port without an entry."""
-        return (self._known if self._known.keys else self._known_without_port).has(blob)
+        return (self._known if self._known.keys else self._known_without_port).has(key.public_data)
 
     def _key_mismatch(self, reason: str, key: asyncssh.SSHKey) -> HostKeyMismatch:
         return self._mismatch(reason, key.get_fingerprint(), key.get_algorithm(), *self._explain(reason, key))

@@ -417,7 +417,7 @@ class _Values:
             if text is None or text == "default":
                 continue
             selected = _select(text, [one.decode() for one in supported()], [one.decode() for one in default()])
-            if not selected and name != _LOGIN_ALGORITHMS:  # the login has other methods
+            if not selected and name not in (_LOGIN_ALGORITHMS, "CASignatureAlgorithms"):  # without them, others are used
                 raise self._invalid(f"{name} {text} has no algorithm that this client supports")
             yield name, tuple(selected)
 

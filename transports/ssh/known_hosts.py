@@ -197,7 +197,7 @@ def find_keys(lines: Iterable[KnownHostLine], name: str, first_path: str | None)
             continue
         if line.revokes:
             if line.blob is not None:
-                revoked.add(line.blob)
+                revoked.add(subject_of(line.blob))
             elif not line.key_type.isdigit():  # a key of SSH 1, which no server has
                 unreadable = unreadable or line.place
         elif line.blob is not None and line.is_authority:
@@ -224,7 +224,7 @@ def read_file(path: str) -> bytes:
 
 
 def parse_revoked_keys(content: bytes) -> frozenset[bytes]:
-    """Return the keys of a RevokedHostKeys file that is a list of public keys.
+    """Return the keys of a RevokedHostKeys file that is a list of public keys; a certificate revokes its key, as in ssh(1).
 
     Raises:
         ValueError: names a line that cannot be read.
@@ -237,7 +237,7 @@ def parse_revoked_keys(content: bytes) -> frozenset[bytes]:
         blob = decode_key(fields[0], fields[1] if len(fields) > 1 else b"")
         if blob is None:
             raise ValueError(f"line {number} is not a public key")
-        keys.add(blob)
+        keys.add(subject_of(blob))
     return frozenset(keys)
 
 
@@ -247,6 +247,18 @@ def parts_of(blob: bytes) -> tuple[bytes, ...]:
         return (blob,)
     certificate: Any = asyncssh.public_key.decode_ssh_certificate(blob)
     return (blob, certificate.key.public_data, certificate.signing_key.public_data)
+
+
+def subject_of(blob: bytes) -> bytes:
+    """Return the key itself, without the certificate that it may be in."""
+    return parts_of(blob)[:2][-1]
+
+
+def authority_signature(blob: bytes) -> str:
+    """Return the algorithm of the signature in a certificate, its last field; empty if it cannot be found."""
+    authority = parts_of(blob)[-1]
+    signature = blob.rpartition(struct.pack(">I", len(authority)) + authority)[2]
+    return (blob_type(signature[4:]) or b"").decode("ascii", "replace")
 
 
 def fingerprint(blob: bytes) -> str:
