@@ -36,6 +36,9 @@ _LEADS_ELSEWHERE = re.compile(
     r"|shell|cli|vtysh|[bd]?ash|[kct]{0,2}[cz]sh|ksh|fish|python[\d.]*|docker|podman|kubectl|lxc|incus)\b"
 )
 
+#: A command that only shows something: it enters no other mode.
+_SHOWS = re.compile(r"(?i)\s*(?:do\s+|run\s+)?(?:sho?w?|disp?l?a?y?|dir|more|cat|ls|get|list|info)\s+[^\s/.-]")
+
 _End = TypeVar("_End")
 
 
@@ -118,9 +121,9 @@ class Exchange:
         """Whether anything was received since text was typed."""
         return self._stream.raw_size > self._typed
 
-    def output(self) -> str:
+    def output(self, encoding: str = "utf-8") -> str:
         """Return the output as a wide terminal shows it; empty if nothing was received."""
-        return rendered(self._stream, self._begin, self._stream.raw_size) if self.has_output else ""
+        return rendered(self._stream, self._begin, self._stream.raw_size, encoding=encoding) if self.has_output else ""
 
     def new_lines(self) -> list[str]:
         """Return the lines of the output below the line with the typed text."""
@@ -160,14 +163,20 @@ def may_rename(command: str) -> bool:
     return _RENAMES.search(command) is not None
 
 
+def shows(command: str) -> bool:
+    """Return whether a command only shows something: the prompt after it is that before it."""
+    return _SHOWS.match(command) is not None
+
+
 def may_lead_elsewhere(command: str) -> bool:
     """Return whether the prompt of another host may follow a command."""
     return _LEADS_ELSEWHERE.match(command) is not None
 
 
-def rendered(stream: OutputStream, begin: int, end: int, width: int = _WIDE) -> str:
+def rendered(stream: OutputStream, begin: int, end: int, width: int = _WIDE, encoding: str = "utf-8") -> str:
     """Return the text of raw bytes, at most the last 64 KiB, as a terminal of this width shows it. Wrapped lines are joined."""
-    return render(stream.read_raw(max(begin, end - _MOST_BYTES), end), width)
+    data = stream.read_raw(max(begin, end - _MOST_BYTES), end)
+    return render(data if encoding == "utf-8" else data.decode(encoding, "replace").encode(), width)
 
 
 def lines_before(stream: OutputStream, raw_end: int, width: int = _WIDE) -> list[str]:

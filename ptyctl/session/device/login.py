@@ -31,6 +31,11 @@ REFUSAL_STAYS_S = 1.0
 COLON_STAYS_S = 1.0
 #: Successive silences after which a key is sent to wake the console (seconds); after the last one the login fails.
 SILENCES_S = (1.0, 1.0, 2.0, 4.0, 8.0)
+#: The encodings of devices that do not use UTF-8: Chinese, Japanese, Korean, Cyrillic, and those of Europe and Turkey.
+_ENCODINGS = (
+    *("gb18030", "big5", "shift_jis", "euc_jp", "cp949", "cp1251", "koi8_u", "cp866"),
+    *("cp1252", "cp1250", "iso8859_2", "cp1254", "cp850", "cp852"),
+)
 #: A device that has not answered a password at all may wait for another Enter. It is pressed this long before the timeout
 #: (seconds): while the password is being checked, Enter would count as another attempt.
 LAST_ENTER_S = 10.0
@@ -132,22 +137,30 @@ class _Login:
         def look() -> tuple[Literal["output", "silence"], float]:
             if self._exchange.has_output and self._stream.raw_size != examined:
                 return "output", ANSWER_S if self._password_follows_username() else OUTPUT_QUIET_S
-            return "silence", silences_s[self._dialog.expected(self._exchange.output())]
+            return "silence", silences_s[self._dialog.expected(self._output())]
 
         while (end := await self._exchange.settled(look, self._deadline)) == "output":
-            examined, action = self._stream.raw_size, self._dialog.heard(self._exchange.output())
+            examined, action = self._stream.raw_size, self._dialog.heard(self._output())
             if action.kind == "wait" or not await self._stays(action):
                 continue
             self._silences = iter(SILENCES_S)
             return action
         if end == "silence":
-            return self._dialog.silent(self._exchange.output())
+            return self._dialog.silent(self._output())
         if isinstance(self._stream.ended, ReceiverFailed):
             raise from_channel(self._stream.ended)
         if self._stream.ended is not None:
-            return self._dialog.closed(self._exchange.output())
+            return self._dialog.closed(self._output())
         what = f"no prompt was shown within {self._credentials.timeout_s:g} s"
-        return self._dialog.timed_out(self._exchange.output(), what)
+        return self._dialog.timed_out(self._output(), what)
+
+    def _output(self) -> str:
+        """Return the output since the last action; if it is not UTF-8, in an encoding in which it has the words of a login."""
+        output = self._exchange.output()
+        if "\ufffd" not in output:
+            return output
+        decoded = (self._exchange.output(encoding) for encoding in _ENCODINGS)
+        return next(filter(self._dialog.is_about_login, decoded), output)
 
     def _first_output_s(self, silence_s: float) -> float:
         """Return the silence after which a terminal that may need no login is left: longer before its first output."""

@@ -230,6 +230,12 @@ class LoginDialog:
         self._cleared = False
         self._line = ""
 
+    def is_about_login(self, output: str) -> bool:
+        """Return whether the last line asks for a credential, or a line refuses one. Tells in which encoding the output is."""
+        lines = self._unanswered(output)
+        asked = (pattern for login in self._logins for pattern in (*login.username, *login.password, *login.new_password))
+        return any_matches(tuple(asked), lines[-1]) or self.credentials.has_failure(lines)
+
     def heard(self, output: str) -> LoginAction:
         """Return the action for this output."""
         lines = self._unanswered(output)

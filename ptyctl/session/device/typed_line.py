@@ -11,7 +11,7 @@ from ptyctl.platforms import DeviceProfile
 from ptyctl.session.io.prompt import host_name
 from ptyctl.session.io.terminal_state import TerminalState
 
-from .exchange import Pace, may_lead_elsewhere, may_rename, rendered, text_behind_prompt
+from .exchange import Pace, may_lead_elsewhere, may_rename, rendered, shows, text_behind_prompt
 from .output_end import only_blank_or_above, skip_log_lines
 from .pager import AnsweredPager
 
@@ -131,9 +131,12 @@ class TypedLine:
         """Return whether a line that looks like a prompt may be this device's.
 
         Where nobody has described its prompts, a pager or a question may look so too. Another line than the learned prompt then
-        counts if it has the same host name, or if the typed line names the new one or leads to another command line.
+        counts if it is that prompt in another mode, which no command that shows something enters, or if the typed line names
+        the new host or leads to another command line.
         """
-        if not self._profile.guesses_prompts or self._prompt.match(line, self._profile) != "other_host":
+        if not self._profile.guesses_prompts:
+            return True
+        if self._prompt.match(line, self._profile) != "other_host" and self._prompt.is_mode(line, is_same=shows(self._line)):
             return True
         if self._terminal.input_is_read() is not None or may_lead_elsewhere(self._line) or self._shown_again(line):
             return True  # a program of this machine pages with programs that are known

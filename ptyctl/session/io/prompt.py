@@ -31,6 +31,8 @@ _RIGHT_PROMPT = re.compile(r"\s{3,}\S.*$")
 _HOSTLESS = re.compile(r"[*!]?(?:\[\d+\] ?)?(?:\([\w./+:-]{1,60}\)|[/~]\S{0,200})? ?[>#$%]{1,3} ?")
 #: The mode in a prompt, and its end.
 _MODE = re.compile(r"\([^()]{1,60}\)|[>#$%\]]\s?$|^[*!]")
+#: What changes in a prompt from command to command: marks of unsaved changes, the time, the number of the command.
+_CHANGING = re.compile(r"^[*!~+ ]+|\d+")
 #: Prompts of at most this many characters without a letter may end any text.
 _COMMON_END = 2
 _CONTINUATION = re.compile(rf"(?:(?:{_OPEN}) )*(?:{_OPEN})?> ?")
@@ -101,6 +103,15 @@ class Prompt:
         if not host or not self._host:
             return False
         return _MODE.sub("", line.replace(host, "", 1)) == _MODE.sub("", learned.replace(self._host, "", 1))
+
+    def is_mode(self, line: str, *, is_same: bool) -> bool:
+        """Return whether a line has the form of the learned prompt in any mode, or in the same one, blanks included."""
+        learned = self.learned
+        if not learned or not learned.strip():
+            return True
+        if is_same:
+            return _CHANGING.sub("", line) == _CHANGING.sub("", learned)
+        return "(" not in line or _MODE.sub("", line) == _MODE.sub("", learned)
 
     def of_known_host(self, line: str) -> bool:
         """Return whether a prompt has the learned prompt's host name, or that one has none."""

@@ -104,6 +104,49 @@ def test_text_of_caller_during_login_is_refused() -> None:
         run_virtually(run(Path(name)))
 
 
+@pytest.mark.parametrize(
+    ("encoding", "name", "password"),
+    [
+        ("gbk", "用户名：", "密码："),
+        ("gb18030", "登录名: ", "密码: "),
+        ("big5", "使用者名稱：", "密碼："),
+        ("shift_jis", "ログイン: ", "パスワード: "),
+        ("euc_jp", "ユーザー名: ", "パスワード: "),
+        ("cp949", "사용자 이름: ", "비밀번호: "),
+        ("cp1251", "Имя пользователя: ", "Пароль: "),
+        ("koi8_r", "Логин: ", "Пароль: "),
+        ("cp866", "Логин: ", "Пароль: "),
+        ("latin-1", "Benutzer: ", "Schlüsselwort: "),
+        ("latin-1", "Användarnamn: ", "Lösenord: "),
+        ("cp850", "Käyttäjätunnus: ", "Contraseña: "),
+        ("cp1250", "Użytkownik: ", "Hasło: "),
+        ("iso8859_2", "Přihlašovací jméno: ", "Heslo: "),
+        ("cp1254", "Kullanıcı adı: ", "Şifre: "),
+    ],
+)
+def test_login_prompts_in_other_encodings_are_answered(encoding: str, name: str, password: str) -> None:
+    async def script(console: Console) -> None:
+        console.feed(f"\r\n{name}".encode(encoding))
+        await console.expect_input(b"admin\r", f"admin\r\n{password}".encode(encoding))
+        await console.expect_input(f"{PASSWORD}\r".encode(), b"\r\nbox# ")
+
+    done = log_in(script, family="generic")
+    assert (done["mode"], done["refusal"]) == ("cli", None)
+    assert done["took"] < 2
+
+
+def test_refusal_in_another_encoding_ends_the_login() -> None:
+    async def script(console: Console) -> None:
+        console.feed("\r\n用户名：".encode("gbk"))
+        await console.expect_input(b"admin\r", "admin\r\n密码：".encode("gbk"))
+        await console.expect_input(f"{PASSWORD}\r".encode(), "\r\n密码错误\r\n用户名：".encode("gbk"))
+
+    refusal = log_in(script, family="generic")["refusal"]
+    assert refusal is not None
+    assert refusal.code is ErrorCode.AUTH_FAILED
+    assert "用户名" in refusal.message
+
+
 def test_login_input_is_logged_as_system_and_secrets_by_length() -> None:
     done = log_in(usual)
     assert (done["mode"], done["refusal"], done["said"]) == ("user", None, None)

@@ -32,7 +32,9 @@ RECORDED = (
 )
 
 
-def answer_of(*acts: Act, family: str | None = "cisco_ios", given: Expect | None = None, **call: object) -> ExecReply:
+def answer_of(
+    *acts: Act, family: str | None = "cisco_ios", given: Expect | None = None, cmd: str = "show log", **call: object
+) -> ExecReply:
     """The reply to a command that the device answers with its echo and these acts."""
 
     async def run(folder: str) -> ExecReply:
@@ -42,7 +44,7 @@ def answer_of(*acts: Act, family: str | None = "cisco_ios", given: Expect | None
         async with at_prompt(Path(folder), Device(*acts), **fields) as session:
             if platform is not None:
                 session.set_platform(platform)
-            return await run_command(session, "show log", **call)
+            return await run_command(session, cmd, **call)
 
     with tempfile.TemporaryDirectory() as folder:
         return run_virtually(run(folder))
@@ -134,7 +136,7 @@ def test_settle_time_of_a_caller_is_kept_on_every_platform(family: str | None, s
 
 @pytest.mark.parametrize("family", ["cisco_ios", "arista_eos", "generic", None])
 def test_prompt_known_by_its_pattern_alone_settles(family: str | None) -> None:
-    reply = answer_of(b"R1(config)# ", family=family)
+    reply = answer_of(b"R1(config)# ", family=family, cmd="configure")
     assert (reply.done_reason, reply.duration_ms) == ("prompt", pytest.approx(SETTLE_S * 1000, abs=3))
 
 

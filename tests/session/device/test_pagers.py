@@ -18,6 +18,7 @@ from ptyctl.platforms import Platforms
 from ptyctl.session.calls.exec import execute
 from ptyctl.session.calls.session_preparation import merged_expect
 from ptyctl.session.device.device_cli import DeviceCli
+from ptyctl.session.io.prompt import host_name
 from ptyctl.session.runs.prompt_strategy import UNFINISHED_S
 from tests.session.device.scripted_device import Act, Device, again_for, at_prompt
 from tests.session.scripted_session import run_command, write_to
@@ -134,13 +135,26 @@ def test_pager_at_a_timeout_is_reported_as_waiting(pager: str) -> None:
     assert reply.waiting_for_input
 
 
-@example("Suite (espace) > ", "> ", "show it", None)
-@example("hit a key # ", "# ", "show it", "generic")
-@example("-- weiter (q) >", "> ", "show it", None)
-@example("weiter>", "sw1>", "show vlan name weiter2", None)
-@example("more#", "sw1# ", "show it", "generic")
-@given(MADE_UP, st.sampled_from(PROMPTS), st.sampled_from(["show it", "show vlan name x", "sh run"]), st.sampled_from(FAMILIES))
-def test_pager_of_made_up_wording_never_ends_the_command(pager: str, prompt: str, cmd: str, family: str | None) -> None:
+@example("Suite (espace) > ", "> ", "show it", None, "")
+@example("hit a key # ", "# ", "show it", "generic", "")
+@example("-- weiter (q) >", "> ", "show it", None, "")
+@example("weiter>", "sw1>", "show vlan name weiter2", None, "")
+@example("more#", "sw1# ", "show it", "generic", "")
+@example("(more)# ", "sw1#", "show it", "generic", " ")
+@example("(weiter)# ", "sw1# ", "display x", "generic", "")
+@example("(more)# ", "# ", "sh run", None, "")
+@given(
+    MADE_UP,
+    st.sampled_from(PROMPTS),
+    st.sampled_from(["show it", "show vlan name x", "sh run"]),
+    st.sampled_from(FAMILIES),
+    st.sampled_from([None, "", " ", "-", ": "]),
+)
+def test_pager_of_made_up_wording_never_ends_the_command(
+    pager: str, prompt: str, cmd: str, family: str | None, after_host: str | None
+) -> None:
+    """`after_host`: what separates the text from the name of the device; None without the name."""
+    pager = pager if after_host is None else f"{host_name(prompt)}{after_host}{pager}"
     described = family is not None and PLATFORMS.get(family).describes_prompts
     assume(not (described and PLATFORMS.get(family or "").profile.is_prompt(pager)))
     reply, _ = reply_at(pager, prompt, family, cmd)
@@ -148,6 +162,33 @@ def test_pager_of_made_up_wording_never_ends_the_command(pager: str, prompt: str
     reported = reply.done_reason == "question" and reply.waiting_for_input
     has_words = sum(character.isalpha() for character in pager) > 1
     assert complete or reported or (reply.done_reason == "timeout" and not has_words), (reply.done_reason, reply.stdout)
+
+
+@pytest.mark.parametrize("command", ["ping it", "verify flash"])
+def test_pager_with_a_blank_after_the_name_of_the_device_is_a_question(command: str) -> None:
+    reply, keys = reply_at("sw1 (weiter)# ", "sw1# ", "generic", command)
+    assert (reply.done_reason, reply.waiting_for_input, keys) == ("question", True, b"")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("*sw1# ", "sw1# "),
+        ("12:01:22 sw1# ", "12:01:23 sw1# "),
+        ("a@b:~$ ", "a@b:~$ "),
+        ("(sw) #", "(sw) #"),
+    ],
+)
+def test_prompt_whose_marks_change_ends_a_command_that_shows(tmp_path: Path, before: str, after: str) -> None:
+    async def run() -> ExecReply:
+        device = Device(b"page 1\r\n" + after.encode())
+        async with at_prompt(tmp_path, device) as session:
+            device.feed(b"\r\n" + before.encode())
+            session.prompt.learn(before)
+            return await run_command(session, "show it")
+
+    reply = run_virtually(run())
+    assert (reply.done_reason, reply.stdout) == ("prompt", "page 1\n")
 
 
 def test_key_of_the_caller_shows_the_other_page(tmp_path: Path) -> None:

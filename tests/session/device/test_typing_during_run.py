@@ -70,7 +70,7 @@ def test_run_ends_at_its_prompt_while_another_task_types(
             session = await connect_session(Path(folder), device)
             device.feed(b"\r\n" + PROMPT.encode())
             session.prompt.learn(PROMPT)
-            command = asyncio.create_task(run_command(session, "show it"))
+            command = asyncio.create_task(run_command(session, "do it"))
             await _typed_into(session, split_at(HALF.encode(), cuts), delay_s)
             reply = await command
             assert (reply.stdout, reply.done_reason) == (OUTPUT.replace("\r", ""), "prompt")
