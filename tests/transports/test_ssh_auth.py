@@ -76,7 +76,9 @@ async def test_login_without_credentials_hints_what_to_give(key: asyncssh.SSHKey
     [
         [["Password: "]],
         [["admin@switch's password:"]],
-        [["Enter PASSCODE:"]],
+        [["(admin@switch) Password: "]],
+        [["Password for admin:"]],
+        [["Password for admin@EXAMPLE.ORG: "]],
         [["Password: ", "Enable Password: "]],
         [[], ["Password:"], []],
     ],
@@ -95,8 +97,11 @@ async def test_login_answers_password_prompts(rounds: list[list[str]]) -> None:
     [
         ([["Verification code: "]], ["Verification code:"]),
         ([["Password: ", "Token\x1b[2J:"]], ["Token [2J:"]),
-        ([["Password: "], ["Duo passcode or option (1-3):", "New password:"]], ["New password:"]),
+        ([["Password: "], ["Duo passcode or option (1-3):", "Password:"]], ["Duo passcode or option (1-3):"]),
         ([["One-time password:"]], ["One-time password:"]),
+        ([["Enter PASSCODE:"]], ["Enter PASSCODE:"]),
+        ([["Password for token:"]], ["Password for token:"]),
+        ([["SMS-Kennwort:"]], ["SMS-Kennwort:"]),
         ([["x" * 500]], ["x" * 79 + "…"]),
     ],
 )
@@ -215,18 +220,41 @@ async def test_legacy_server_needs_legacy_algorithms_option() -> None:
 
 
 @pytest.mark.parametrize(
-    ("prompt", "asks"),
+    "prompt",
     [
-        *(
-            (text, True)
-            for text in ("Kennwort: ", "Mot de passe : ", "密码：", "Пароль: ", "パスワード: ", "Contraseña: ", "Hasło: ")
-        ),
-        *(
-            (text, False)
-            for text in ("Neues Kennwort: ", "Nouveau mot de passe : ", "新密码：", "Einmalpasswort: ", "一次性密码：")
-        ),
-        *((text, False) for text in ("Повторите пароль: ", "PIN: ", "Domain: ", "Nueva contraseña: ")),
+        *("Password", "PASSWORD: ", "Enter password:", "Enter your password: ", "Login password:", "LDAP Password: "),
+        *("UNIX password: ", "admin@switch's password: ", "(admin@switch) Password: ", "Password for admin: "),
+        *("Password for 'admin@REALM': ", "Kennwort: ", "Passwort für admin: ", "Mot de passe : ", "Mot de passe\u00a0: "),
+        *("Contraseña: ", "Contrasen\u0303a: ", "Senha:", "Palavra-passe:", "Parola: ", "Password di admin: ", "Wachtwoord: "),
+        *("Lösenord: ", "Adgangskode: ", "Passord: ", "Salasana: ", "Hasło: ", "Heslo: ", "Пароль: ", "Şifre: ", "Jelszó: "),
+        *("密码：", "密碼: ", "请输入密码：", "口令：", "パスワード: ", "비밀번호: ", "암호: "),
     ],
 )
-def test_challenge_in_another_language_is_answered_only_if_it_asks_for_the_password(prompt: str, asks: bool) -> None:
-    assert _asks_for_password(prompt) is asks
+def test_prompt_that_is_the_word_password_in_any_language_is_answered(prompt: str) -> None:
+    assert _asks_for_password(prompt, "admin")
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        *("Neues Kennwort: ", "Nouveau mot de passe : ", "新密码：", "Einmalpasswort: ", "一次性密码：", "Nueva contraseña: "),
+        *("Contraseña de un solo uso:", "Contraseña temporal (SMS):", "Senha de uso único:", "Senha descartável:"),
+        *("Password monouso:", "Jednorázové heslo:", "Kertakäyttöinen salasana:", "Kertakäyttösalasana:", "Parola temporanea:"),
+        *("Tijdelijk wachtwoord:", "Dynamisches Passwort:", "SMS-Kennwort:", "TAN / SMS-Passwort:", "Token-Kennwort:"),
+        *(
+            "일회용 비밀번호:",
+            "認証パスワード（ワンタイム）:",
+            "动态密码:",
+            "短信密码:",
+            "验证密码:",
+            "Mot de passe à usage unique :",
+        ),
+        *("Mot de passe SMS :", "Mot de passe temporaire :", "Salasana uudestaan:", "Ny adgangskode:", "Cambie su contraseña:"),
+        *("Das Passwort ändern:", "Ange lösenord igen:", "Heslo ještě jednou:", "Hasło ponownie:", "Пароль ещё раз:"),
+        *("Passwort noch einmal:", "Contraseña otra vez:", "Password (again):", "New password:", "Retype password: "),
+        *("Повторите пароль: ", "PIN: ", "Domain: ", "Password or token:", "Password for root: ", "Password for token: "),
+        *("Enter PASSCODE: ", "Passphrase: ", "token's password: ", "Password:\nToken: ", "Enter the code\nPassword: ", ""),
+    ],
+)
+def test_prompt_with_anything_else_around_the_word_password_is_not_answered(prompt: str) -> None:
+    assert not _asks_for_password(prompt, "admin")

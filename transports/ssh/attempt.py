@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,19 +18,16 @@ from .known_hosts import subject_of
 from .proxy_command import ProxyCommand
 from .socket_input import limit_reads, read_after_reset
 
-#: A prompt for the password that was given, also in other languages: PAM translates its prompts.
-_ASKS_PASSWORD = re.compile(
-    r"pass(?:word|code|phrase)|kennwort|passwort|wachtwoord|lösenord|adgangskode|kodeord|passord|salasana|mot de passe"
-    r"|contraseña|senha|palavra[- ]passe|parola|hasło|heslo|пароль|şifre|密码|密碼|口令|パスワード|비밀번호|암호",
-    re.IGNORECASE,
+#: "Password" in the languages of the prompts that PAM and devices translate.
+_PASSWORD = (
+    r"pass(?:word|wort|ord)|kennwort|wachtwoord|lösenord|adgangskode|kodeord|salasana|mot de passe|contraseña|senha"
+    r"|palavra[- ]passe|parola|hasło|heslo|пароль|şifre|jelszó|密码|密碼|口令|パスワード|비밀번호|암호"
 )
-#: A prompt for a new or one-time password: the given password would be wrong there, and count as a failed login.
-_ASKS_ANOTHER = re.compile(
-    r"\bnew\b|re-?type|re-?enter|repeat|again|confirm|one[- ]time|\botp\b"
-    r"|\bneue[sn]?\b|einmal|wiederhol|bestätig|erneut|nieuwe?\b|eenmalig|herhaal|bevestig|\bnytt?\b|engångs|engangs|upprepa|bekräfta"
-    r"|gentag|bekræft|gjenta|bekreft|\buusi|toista|vahvista|nouveau|unique|répét|ressaisi|retape|\bnuev[ao]|\bnov[aoé]\b|repit|repet"
-    r"|nuova|conferma|ripet|nowe|jednorazow|powtórz|potwierdź|zopakuj|potvrd|znovu|нов[ыоа]|одноразов|повтор|подтверд|підтверд"
-    r"|yeni|tek kullanımlık|tekrar|doğrula|新|重|再|确认|確認|一次|動的|动态|もう一度|ワンタイム|새|다시|재입력|확인|일회용",
+#: The prompts for the password that was given, whole. Anything else around the word may make it another one: a new, repeated
+#: or one-time password, for which the given one would be wrong, and count as a failed login.
+_ASKS_PASSWORD = re.compile(
+    rf"(?:\(\S+@\S+\) ?|\S+@\S+'s )?(?:enter (?:your )?|login |unix |ldap |enable |请?输入)?(?:{_PASSWORD})"
+    r"(?: (?:for|für|pour|para|voor|för|til|di|de|для) (?P<user>[^\s:]+))? ?:?",
     re.IGNORECASE,
 )
 #: A prompt for a code, which is answered only if one was given: a password would be wrong there.
@@ -234,7 +232,7 @@ class SshClient(asyncssh.SSHClient):
         others = [
             printable(prompt)
             for (prompt, _), kind in zip(prompts, kinds, strict=True)
-            if kind == "password" and not _asks_for_password(prompt)
+            if kind == "password" and not _asks_for_password(prompt, self._attempt.endpoint.username)
         ]
         if others or ("password" in kinds and self._password is None):
             self._attempt.note_prompts(others)
@@ -257,8 +255,12 @@ class SshClient(asyncssh.SSHClient):
             self._attempt.note_offered(self._connection.get_server_auth_methods())
 
 
-def _asks_for_password(prompt: str) -> bool:
-    return bool(_ASKS_PASSWORD.search(prompt)) and not _ASKS_ANOTHER.search(prompt)
+def _asks_for_password(prompt: str, username: str) -> bool:
+    """Return whether a prompt asks for the login's password, and nothing else."""
+    match = _ASKS_PASSWORD.fullmatch(" ".join(unicodedata.normalize("NFKC", prompt).split()))
+    if match is None:
+        return False
+    return match["user"] is None or match["user"].strip("'\"`").partition("@")[0] == username.partition("@")[0]
 
 
 def printable(text: str, limit: int = MAX_TEXT) -> str:
