@@ -25,7 +25,10 @@ pytestmark = pytest.mark.waits
 
 async def kill_shell(shell: SessionHandle) -> None:
     """End the shell in the foreground, which restores the modes of the terminal, and wait for the prompt below it."""
-    pid = int((await shell.exec("echo $$", timeout_ms=PATIENCE_MS)).stdout)
+    reply = await shell.exec("echo $$", timeout_ms=PATIENCE_MS)
+    pid = int(reply.stdout)
+    # its own prompt may follow the end of the command
+    await read(shell, cursor=reply.next_cursor, until_regex=PROMPT, timeout_ms=PATIENCE_MS)
     cursor = str(int((await read(shell, mode="tail")).next_cursor or 0))
     os.kill(pid, signal.SIGHUP)
     await read(shell, cursor=cursor, until_regex=PROMPT, timeout_ms=PATIENCE_MS)
