@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import subprocess
 import time
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from fixtures.servers.programs import require_program
 from transports.caller import Caller, on_behalf_of
 from transports.errors import ConnectTimeout, InvalidOption
-from transports.ssh import SshConnectOptions, SshJumpHost
+from transports.ssh import SshConnectOptions, SshJumpHost, host_settings, openssh_config
 from transports.ssh.endpoint import resolve
 from transports.ssh.host_settings import HostSettings, read_without_ssh, settings_for
 from transports.ssh.openssh_config import split_words
@@ -266,6 +267,33 @@ def test_revocation_in_block_with_unknown_criterion_has_effect(machine: Machine)
         assert (found.username, found.revoked_host_keys) == ("noc", ("/r",))
 
 
+@pytest.mark.parametrize(
+    ("text", "revoked"),
+    [
+        ("Match moon full\n RevokedHostKeys none\nHost *\n RevokedHostKeys /r\n", ("/r",)),
+        ("Match moon full\n RevokedHostKeys /other\nHost *\n RevokedHostKeys /r\n", ("/r", "/other")),
+        ("Match moon full\n Include part\nHost *\n RevokedHostKeys /r\n", ("/r", "/inner")),
+        ("Host box\n Match moon full\n Include part\n", ("/inner",)),
+        ("Match moon full\n Include part\nMatch all\n RevokedHostKeys none\n", ("/inner",)),
+        ("Match host other moon full\n RevokedHostKeys /x\nHost *\n RevokedHostKeys /r\n", ("/r",)),
+    ],
+)
+def test_revocations_of_doubtful_blocks_are_added_to_the_others(machine: Machine, text: str, revoked: tuple[str, ...]) -> None:
+    machine.write("Host *\n RevokedHostKeys /inner\nHost other\n RevokedHostKeys /no\nMatch all\n User part\n", "part")
+    machine.write(text)
+    for found in machine.both():
+        assert (found.username != "part", found.revoked_host_keys) == (True, revoked)
+
+
+def test_program_of_doubtful_block_does_not_run(machine: Machine) -> None:
+    marker = machine.home / "marker"
+    machine.write(f'Match exec "touch {marker}"\n User x\n', "part")
+    machine.write("Match moon full\n Include part\n")
+    context = ProgramContext((("HOME", str(machine.home)),), "/")
+    read_without_ssh(SshJumpHost("box"), SshConnectOptions("box"), context, time.monotonic() + 60)
+    assert not marker.exists()
+
+
 @pytest.mark.parametrize("line", ["RevokedHostKeys ~/${NOT_SET}", 'RevokedHostKeys "x', "UserKnownHostsFile ${NOT_SET}/k"])
 def test_setting_of_revocations_that_cannot_be_read_refuses(machine: Machine, line: str) -> None:
     machine.write(line + "\n")
@@ -287,6 +315,55 @@ def test_configuration_that_others_can_write_refuses(machine: Machine, name: str
 
 
 # Callers
+
+
+@pytest.mark.parametrize(
+    ("value", "paths"),
+    [
+        ("{home}/a {home}/b", ("{home}/a", "{home}/b")),
+        ('"{home}/a {home}/b"', ("{home}/a {home}/b",)),
+        ('"{home}/a /b"', ("{home}/a /b",)),
+        ('"{home}/a b" {home}/c', ("{home}/a b", "{home}/c")),
+        (".kh .kh2", ("{cwd}/.kh", "{cwd}/.kh2")),
+        ('".kh .kh2" %h', ("{cwd}/.kh .kh2", "{cwd}/box")),
+        ("~/a ~root/b %d/c", ("{home}/a", "{root}/b", "{home}/c")),
+        ("~root/a", ("{root}/a",)),
+    ],
+)
+@pytest.mark.parametrize("home", ["own", "other"])
+def test_paths_are_those_of_the_configuration(
+    machine: Machine, tmp_path: Path, home: str, value: str, paths: tuple[str, ...]
+) -> None:
+    """ssh(1) prints paths without quotes, and expanded in the home of the password database."""
+    own, folder = pwd.getpwuid(os.getuid()).pw_dir, tmp_path / "cwd"
+    folder.mkdir()
+    words = {"home": own if home == "own" else str(tmp_path), "cwd": str(folder), "root": pwd.getpwnam("root").pw_dir}
+    config = machine.write(f"UserKnownHostsFile {value.format(**words)}\nGlobalKnownHostsFile {own}/g\nIdentityAgent {own}/a\n")
+    with on_behalf_of(Caller(str(folder), {"PATH": os.environ["PATH"], "HOME": words["home"]})):
+        require_program("ssh", "openssh-client")
+        (endpoint,) = resolve(SshConnectOptions("box", config_path=str(config)))
+    assert endpoint.settings.known_hosts == tuple(path.format(**words) for path in paths)
+    assert (endpoint.settings.global_known_hosts, endpoint.settings.agent_path) == ((f"{own}/g",), f"{own}/a")
+
+
+def test_paths_that_are_not_certain_refuse(machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "ssh"  # an ssh with a criterion that our own reader does not know
+    program.write_text("#!/bin/sh\necho hostname box\necho port 22\necho userknownhostsfile /a /b\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    config = machine.write("Match moon full\n UserKnownHostsFile /a /b\n")
+    with pytest.raises(InvalidOption, match=r"not certain.*/a /b"):
+        resolve(SshConnectOptions("box", config_path=str(config)))
+
+
+def test_relative_include_of_the_machine_is_read_from_its_folder(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    system = machine.home / "etc"
+    (system / "sub").mkdir(parents=True)
+    (system / "ssh_config").write_text("Include sub/*\n")
+    (system / "sub" / "a").write_text("RevokedHostKeys /r\n")
+    for module in (host_settings, openssh_config):
+        monkeypatch.setattr(module, "SYSTEM_CONFIG", str(system / "ssh_config"))
+    assert machine.same().revoked_host_keys == ("/r",)
 
 
 def test_configuration_is_that_of_the_caller(machine: Machine, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import asyncssh
@@ -32,6 +32,13 @@ from .programs import ProgramContext, ProgramFailed, local_user, run_program
 _DEFAULT_KEYS = [f"~/.ssh/id_{kind}" for kind in ("rsa", "ecdsa", "ecdsa_sk", "ed25519", "ed25519_sk")]
 _USER_KNOWN_HOSTS = ["~/.ssh/known_hosts", "~/.ssh/known_hosts2"]
 _GLOBAL_KNOWN_HOSTS = ["/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"]
+#: Settings with paths that ssh(1) prints without quotes, and of some expanded in the home of the password database.
+_PATHS = {
+    "userknownhostsfile": _USER_KNOWN_HOSTS,
+    "globalknownhostsfile": _GLOBAL_KNOWN_HOSTS,
+    "revokedhostkeys": [],
+    "identityagent": [],
+}
 #: ssh(1) prints its own error for a file that others can write, in English only.
 _BAD_PERMISSIONS = re.compile(r"Bad owner or permissions on .*")
 _KEY_ALGORITHMS = (
@@ -181,6 +188,11 @@ def _ask_ssh(
     argv += [] if hop.username is None else ["-l", hop.username]
     argv += [] if hop.port is None else ["-p", str(hop.port)]
     standard_input = subprocess.DEVNULL
+    words = None
+    if lookup.home != _own_home():
+        words = _read(options, reader := _lookup(hop, context, deadline))
+        if reader.has_relative_include:  # with -F, ssh takes them for the user's
+            return words
     if options.config_path is not None:
         argv += ["-F", absolute_path(options.config_path)]
     elif lookup.home != _own_home():
@@ -201,14 +213,35 @@ def _ask_ssh(
         return None
     found = _parse_printed(printed)
     _drop_defaults(found, _defaults(program, Path(program).stat().st_mtime_ns))
-    for keyword in ("userknownhostsfile", "globalknownhostsfile"):
-        files = _split_files(found.pop(keyword, [""])[0])
-        found[keyword] = [_in_home(path, lookup.home) for path in files] or ["none"]
-    if "identityagent" in found:
-        found["identityagent"] = [_in_home(found["identityagent"][0], lookup.home)]
-    for keyword in ("identityagent", "userknownhostsfile", "remotecommand"):  # ssh has expanded the tokens
-        found[keyword] = [value.replace("%", "%%") for value in found.get(keyword, ())]
+    found["remotecommand"] = [_escaped(value) for value in found.get("remotecommand", ())]
+    printer = replace(lookup, home=_own_home())
+    _note_address(_Values(found, printer))
+    for keyword in _PATHS.keys() & found.keys():
+        value = " ".join(found[keyword])
+        if lookup.home == printer.home and (" " not in value or keyword == "identityagent"):
+            found[keyword] = [_escaped(value) if keyword in ("userknownhostsfile", "identityagent") else value]
+            continue
+        if words is None and not _prints(_PATHS[keyword], value, printer):
+            words = _read(options, _lookup(hop, context, deadline))
+        found[keyword] = (words or {}).get(keyword, _PATHS[keyword])
+        if not _prints(found[keyword], value, printer):
+            hint = "set it outside Match blocks, to one path without spaces"
+            raise _Values(found, lookup).invalid(f"it is not certain which files {keyword} names: {value}", hint)
     return found
+
+
+def _escaped(value: str) -> str:
+    """Return a value that ssh has expanded, for another expansion."""
+    return value.replace("%", "%%")
+
+
+def _prints(words: list[str], value: str, printer: Lookup) -> bool:
+    """Return whether ssh prints a value for the words of our own reader: as they are, or expanded."""
+    try:
+        expanded = [printer.expand_tokens(printer.expand_variables(printer.expand_home(word))) for word in words]
+    except (KeyError, ValueError):
+        expanded = words
+    return value in (" ".join(words), " ".join(expanded))
 
 
 def _include(path: str) -> str:
@@ -243,38 +276,17 @@ def _drop_defaults(found: Settings, defaults: Settings) -> None:
             found.pop(name.lower(), None)
 
 
-def _split_files(text: str) -> list[str]:
-    """Return the files of a list that `ssh -G` prints without quotes: a part of it may belong to a name with spaces."""
-    files: list[str] = []
-    for part in text.split(" "):
-        starts_name = not files or part.startswith(("/", "~")) or part == "none"
-        if starts_name or (Path(absolute_path(part)).exists() and not Path(f"{files[-1]} {part}").exists()):
-            files.append(part)
-        else:
-            files[-1] += f" {part}"
-    return [name for name in files if name]
-
-
-def _in_home(path: str, home: str) -> str:
-    """Return a path that ssh expanded to the home directory of the password database as one in the caller's."""
-    own = _own_home().rstrip("/")
-    return home + path[len(own) :] if own and home != own and path.startswith(f"{own}/") else path
-
-
 # Values
 
 
 def _expanded(found: Settings, lookup: Lookup) -> HostSettings:
     """Return the values as they are used. Raises InvalidOption for one that the host needs and that is invalid."""
     values = _Values(found, lookup)
-    host = lookup.address = values.first("hostname") or lookup.host
-    lookup.port = lookup.port or values.port()
-    lookup.user = lookup.user or values.first("user")
-    lookup.alias = (values.first("hostkeyalias") or "").lower() or None
+    host, port = _note_address(values)
     agent = values.agent()
     return HostSettings(
         host=host,
-        port=lookup.port,
+        port=port,
         username=lookup.user or lookup.local_user,
         known_hosts_name=lookup.alias,
         identity_files=tuple(values.paths("identityfile", _DEFAULT_KEYS, required=False)),
@@ -295,12 +307,22 @@ def _expanded(found: Settings, lookup: Lookup) -> HostSettings:
     )
 
 
+def _note_address(values: _Values) -> tuple[str, int]:
+    """Complete what tokens stand for; return host and port."""
+    lookup = values.lookup
+    lookup.address = values.first("hostname") or lookup.host
+    lookup.port = lookup.port or values.port()
+    lookup.user = lookup.user or values.first("user")
+    lookup.alias = (values.first("hostkeyalias") or "").lower() or None
+    return lookup.address, lookup.port
+
+
 class _Values:
     """The values of the settings of one host."""
 
     def __init__(self, found: Settings, lookup: Lookup) -> None:
         self._found = found
-        self._lookup = lookup
+        self.lookup = lookup
 
     def first(self, keyword: str) -> str | None:
         """Return the value of a setting; None if it is not set, or `none`."""
@@ -315,7 +337,7 @@ class _Values:
         value = next(iter(self._found.get("port", ())), "22")
         if value.isdecimal() and 1 <= int(value) <= MAX_PORT:
             return int(value)
-        raise self._invalid(f"Port {value} is not a port")
+        raise self.invalid(f"Port {value} is not a port")
 
     def paths(self, keyword: str, default: list[str], *, required: bool, has_tokens: bool = True) -> list[str]:
         """Return the files of a setting. One that cannot be expanded is skipped, or raises InvalidOption if it is required."""
@@ -323,19 +345,19 @@ class _Values:
         for value in self._found.get(keyword, default):
             if value.lower() == "none":
                 continue
-            path = self._lookup.expand_home(value)
+            path = self.lookup.expand_home(value)
             try:
-                path = self._lookup.expand_tokens(self._lookup.expand_variables(path)) if has_tokens else path
+                path = self.lookup.expand_tokens(self.lookup.expand_variables(path)) if has_tokens else path
             except (KeyError, ValueError) as error:
                 if required:
-                    raise self._invalid(f"{keyword} {value}: {_reason(error)}") from None
+                    raise self.invalid(f"{keyword} {value}: {_reason(error)}") from None
                 continue
             paths.append(absolute_path(path))
         return list(dict.fromkeys(paths))
 
     def agent(self) -> str | None:
         """Return the agent's socket: IdentityAgent, which may be `none`, else $SSH_AUTH_SOCK."""
-        value, variables = next(iter(self._found.get("identityagent", ())), "SSH_AUTH_SOCK"), self._lookup.variables
+        value, variables = next(iter(self._found.get("identityagent", ())), "SSH_AUTH_SOCK"), self.lookup.variables
         if value.lower() == "none":
             return None
         if value == "SSH_AUTH_SOCK" or (value.startswith("$") and not value.startswith("${")):
@@ -347,15 +369,15 @@ class _Values:
         """Return a command line for a shell."""
         command = self.first(keyword)
         try:
-            return None if command is None else self._lookup.expand_for_shell(command, tokens)
+            return None if command is None else self.lookup.expand_for_shell(command, tokens)
         except ValueError as error:
-            raise self._invalid(f"{keyword} {command}: {error}") from None
+            raise self.invalid(f"{keyword} {command}: {error}") from None
 
     def proxy_command(self) -> str | None:
         """Return ProxyCommand, which must relay the connection itself."""
         command = self.command("proxycommand", "hknpr")
         if command is not None and self.flag("proxyusefdpass", default=False):
-            raise self._invalid(
+            raise self.invalid(
                 "ProxyUseFdpass is not supported: a ProxyCommand cannot hand over its socket",
                 hint="set ProxyUseFdpass no for this host, and use a ProxyCommand that relays, such as nc without -F",
             )
@@ -367,28 +389,28 @@ class _Values:
         if command is None:
             return ()
         try:
-            words = [self._lookup.expand_variables(word) for word in split_words(command)]
-            argv = tuple(self._lookup.expand_tokens(word, keep="%fHIKt") for word in words)
+            words = [self.lookup.expand_variables(word) for word in split_words(command)]
+            argv = tuple(self.lookup.expand_tokens(word, keep="%fHIKt") for word in words)
         except (KeyError, ValueError) as error:
-            raise self._invalid(f"KnownHostsCommand {command}: {_reason(error)}") from None
+            raise self.invalid(f"KnownHostsCommand {command}: {_reason(error)}") from None
         if not argv or not Path(argv[0]).is_absolute():
-            raise self._invalid(f"KnownHostsCommand {command} is not an absolute path")
+            raise self.invalid(f"KnownHostsCommand {command} is not an absolute path")
         return argv
 
     def remote_command(self) -> str | None:
         """Return RemoteCommand, for the shell of the server, with its tokens expanded as far as they are known."""
         command = self.first("remotecommand")
         try:
-            return None if command is None else self._lookup.expand_tokens(command)
+            return None if command is None else self.lookup.expand_tokens(command)
         except ValueError:
             return command
 
     def proxy_jump(self) -> str | None:
         value = self.first("proxyjump")
         try:
-            return None if value is None else self._lookup.expand_tokens(value, "hnpr")
+            return None if value is None else self.lookup.expand_tokens(value, "hnpr")
         except ValueError as error:
-            raise self._invalid(f"ProxyJump {value}: {error}") from None
+            raise self.invalid(f"ProxyJump {value}: {error}") from None
 
     def environment(self) -> Iterable[tuple[str, str]]:
         """Yield the variables of SendEnv, which may also remove patterns, and SetEnv."""
@@ -400,7 +422,7 @@ class _Values:
                 patterns.append(pattern)
         sent = {
             name: value
-            for name, value in self._lookup.variables.items()
+            for name, value in self.lookup.variables.items()
             if any(matches_pattern(pattern, name) for pattern in patterns) and _is_text(name + value)
         }
         for setting in self._found.get("setenv", ()):
@@ -418,7 +440,7 @@ class _Values:
                 continue
             selected = _select(text, [one.decode() for one in supported()], [one.decode() for one in default()])
             if not selected and name not in (_LOGIN_ALGORITHMS, "CASignatureAlgorithms"):  # without them, others are used
-                raise self._invalid(f"{name} {text} has no algorithm that this client supports")
+                raise self.invalid(f"{name} {text} has no algorithm that this client supports")
             yield name, tuple(selected)
 
     def login(self) -> Iterable[tuple[str, bool | tuple[str, ...]]]:
@@ -447,8 +469,8 @@ class _Values:
         if seconds:
             yield "rekey_seconds", seconds
 
-    def _invalid(self, what: str, hint: str | None = None) -> InvalidOption:
-        what = f"the settings for {self._lookup.host} in the SSH configuration cannot be used: {what}"
+    def invalid(self, what: str, hint: str | None = None) -> InvalidOption:
+        what = f"the settings for {self.lookup.host} in the SSH configuration cannot be used: {what}"
         return InvalidOption(what, hint=hint)
 
 

@@ -44,6 +44,7 @@ class Lookup:
         execute: runs a command of Match exec; returns whether its exit status is 0.
         address: the host name that the configuration sets.
         alias: the HostKeyAlias of the configuration.
+        has_relative_include: whether the machine's file includes files by names relative to its folder.
     """
 
     host: str
@@ -55,6 +56,7 @@ class Lookup:
     execute: Callable[[str], bool]
     address: str | None = None
     alias: str | None = None
+    has_relative_include: bool = False
 
     def expand_home(self, path: str) -> str:
         """Expand a leading ~, which is the caller's home directory, or ~user."""
@@ -138,6 +140,8 @@ def read_config(files: list[tuple[str, bool]], lookup: Lookup, *, named: bool = 
         final = _Reader(lookup, reader.settings, name=reader.address)
         final.read_all(files, check=not named)
         reader = final
+    if reader.doubtful:
+        reader.settings.setdefault("revokedhostkeys", []).extend(reader.doubtful)
     if "hostname" in reader.settings:
         reader.settings["hostname"] = [reader.address]
     return reader.settings
@@ -154,8 +158,10 @@ class _Reader:
         self._is_final = name is not None
         self.settings: Settings = settings if settings is not None else {}
         self.wants_final = False
-        self._active = True
-        self._unknown = False  # whether the block has a criterion that is not known
+        #: The RevokedHostKeys of blocks of which it is not known whether they match.
+        self.doubtful: list[str] = []
+        #: Whether the block matches; None if it has a criterion that is not known.
+        self._matching: bool | None = True
         self._place = ""
 
     @property
@@ -168,10 +174,11 @@ class _Reader:
 
     def read_all(self, files: list[tuple[str, bool]], *, check: bool) -> None:
         for path, is_user in files:
-            self._active, self._unknown = True, False
-            self._read(path, is_user, 0, matching=True, check=check and is_user)
+            self._matching = True
+            self._read(path, is_user, 0, check=check and is_user)
 
-    def _read(self, path: str, is_user: bool, depth: int, *, matching: bool, check: bool = True) -> None:
+    def _read(self, path: str, is_user: bool, depth: int, *, check: bool = True) -> None:
+        matching = self._matching  # of the block with the Include
         for number, line in enumerate(_read_lines(path, check=check), 1):
             self._place = f"{path} line {number}"
             match = _KEYWORD.match(line.rstrip(" \t\r\n\f"))
@@ -179,25 +186,27 @@ class _Reader:
                 continue
             keyword, rest = match[1].lower(), match[2].lstrip(" \t")
             if keyword == "host":
-                self._active, self._unknown = matching and self._matches_host(_leading_words(rest)), False
+                self._matching = self._matches_host(_leading_words(rest)) and matching
             elif keyword == "match":
-                self._active, self._unknown = self._matches_block(_leading_words(rest), matching)
-            elif keyword == "include":
-                if self._active or self._unknown:
-                    self._include(rest, is_user, depth)
-            elif self._active or (self._unknown and keyword == "revokedhostkeys"):
+                self._matching = self._matches_block(_leading_words(rest), matching)
+            elif self._matching is not False and keyword == "include":
+                self._include(rest, is_user, depth)
+            elif self._matching:
                 self._set(keyword, rest)
+            elif self._matching is None and keyword == "revokedhostkeys":
+                self.doubtful += [word for word in self._words(rest) if word.lower() != "none"]
 
     def _include(self, rest: str, is_user: bool, depth: int) -> None:
         if depth >= _MAX_DEPTH:
             raise InvalidOption(f"{self._place}: files include each other")
-        state, place = (self._active, self._unknown), self._place
+        matching, place = self._matching, self._place
         for pattern in self._words(rest):
+            self._lookup.has_relative_include |= not is_user and not pattern.startswith("/")
             folder = Path(self._lookup.home, ".ssh") if is_user else Path(SYSTEM_CONFIG).parent
             found = glob.glob(str(folder / self._lookup.expand_home(pattern)))  # noqa: PTH207  (of an absolute pattern)
             for path in sorted(found, key=os.fsencode):
-                self._read(path, is_user, depth + 1, matching=state[0])
-                (self._active, self._unknown), self._place = state, place
+                self._read(path, is_user, depth + 1)
+                self._matching, self._place = matching, place
 
     def _set(self, keyword: str, rest: str) -> None:
         if keyword in _COMMANDS:
@@ -212,8 +221,6 @@ class _Reader:
         if keyword in _REPEATED:
             known = self.settings.setdefault(keyword, [])
             known += [value for value in values if value not in known or keyword == "sendenv"]
-        elif keyword == "revokedhostkeys" and self._unknown and not self._active:
-            self.settings.setdefault(keyword, []).extend(values)
         elif keyword not in self.settings:
             self.settings[keyword] = values
             if keyword == "hostname":
@@ -234,9 +241,9 @@ class _Reader:
     def _matches_host(self, patterns: list[str]) -> bool:
         return matches_list(patterns, self._name)
 
-    def _matches_block(self, words: list[str], matching: bool) -> tuple[bool, bool]:
-        """Return whether the criteria of a Match line hold, and whether one of them is not known."""
-        result, criteria = matching and bool(words), deque(words)
+    def _matches_block(self, words: list[str], matching: bool | None) -> bool | None:
+        """Return whether the criteria of a Match line hold; None if that is not known."""
+        result, criteria = matching if words else False, deque(words)
         while criteria:
             word = criteria.popleft()
             negated = word.startswith("!")
@@ -252,12 +259,13 @@ class _Reader:
             else:
                 holds = self._holds(name, criteria.popleft() if criteria else None, result)
             if holds is None:
-                return False, matching and result
-            result = result and holds is not negated
-        return result, False
+                return False if result is False else None
+            if holds is negated:
+                result = False
+        return result
 
-    def _holds(self, name: str, value: str | None, needed: bool) -> bool | None:
-        """Return whether a criterion holds; None if it is not known."""
+    def _holds(self, name: str, value: str | None, needed: bool | None) -> bool | None:
+        """Return whether a criterion holds; None if it is not known. Programs run only if that is `needed` for certain."""
         lookup = self._lookup
         if value is None:
             return None
