@@ -100,7 +100,7 @@ class Enforcement:
         writer.review.record(verdict)
         if verdict.decision is Decision.ALLOW:
             return None
-        is_secret = self._is_secret(writer)
+        is_secret = self._is_secret(writer, places, denied=verdict.decision is Decision.DENY)
         if verdict.decision is Decision.WARN:
             shown = f" for {text[:200].splitlines()[0][:60]!r}" if text and not is_secret else ""
             self._post_notice(f"policy warning{shown}: {verdict.reason}")
@@ -154,7 +154,9 @@ class Enforcement:
         try:
             if verdict.decision is Decision.ASK and not (readable or self.keys_allowed(places, writer)):
                 writer.review.record(verdict)
-                raise self.report_refusal(self._unreadable(verdict), text, writer, is_secret=self._is_secret(writer))
+                raise self.report_refusal(
+                    self._unreadable(verdict), text, writer, is_secret=self._is_secret(writer, places, denied=True)
+                )
             approval = self.apply(verdict, text, places, writer, keys=keys)
         except PtyctlError as error:
             raise self._refusal(error, text, places, writer) from None
@@ -169,7 +171,7 @@ class Enforcement:
         if self._is_in_unfinished_command(places):
             self._held.add(writer.owner)
             if error.code is not ErrorCode.APPROVAL_PENDING:  # which notes it itself
-                note_held_input(error, None if self._is_secret(writer) else text)
+                note_held_input(error, None if self._is_secret(writer, places, denied=True) else text)
                 error.hint = NextStep.LEAVE_UNFINISHED
         return Refusal(error, self._erasing_keys(places))
 
@@ -261,9 +263,16 @@ class Enforcement:
         end = self._stream.raw_size
         return tuple(rendered(self._stream, max(end - _SCREEN_BYTES, 0), end).split("\n")[-_SCREEN_ROWS:])
 
-    def _is_secret(self, writer: Writer) -> bool:
-        """Return whether a text must not be shown: it, or a part of its line, is typed without echo."""
-        return writer.sensitive or self._reader.is_masked or self._reader.hides_input()
+    def _is_secret(self, writer: Writer, places: Sequence[Place], *, denied: bool) -> bool:
+        """Return whether a text must not be shown: it, or a part of its line, is typed without echo.
+
+        Elsewhere than on this machine, the echo of what was typed of the line tells. A text that is `denied` as a whole gets no
+        echo, and nobody has to read it: it is hidden wherever a program may ask for a secret.
+        """
+        if writer.sensitive or self._reader.is_masked or self._reader.hides_input():
+            return True
+        is_answer = places[0].where == "program" or self._far_end.is_device()
+        return is_answer and self._reader.may_hide_input(typed=not denied)
 
     def _unreadable(self, verdict: Verdict) -> PtyctlError:
         """Return the error for a line that cannot be read for certain."""

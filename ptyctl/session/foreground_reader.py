@@ -183,6 +183,21 @@ class ForegroundReader:
         is_hidden = self._terminal.program_hides_input() or (self._far_end.is_running() and self._terminal.echo_off())
         return is_hidden or self.asks_secret()
 
+    def may_hide_input(self, *, typed: bool) -> bool:
+        """Return whether a far end whose echo is not known may ask for a secret, in any words, and has shown nothing of it.
+
+        Args:
+            typed: whether text of the line must have been sent, so that the missing echo tells; otherwise the question does.
+        """
+        terminal = self._terminal
+        if self._protocol == "local" or terminal.echo_is_known():
+            return False
+        line, sent, profile = terminal.last_line(), self._typed.decode("utf-8", "replace").strip(), self._far_end.profile()
+        prompt = (terminal.learned_prompt or "").strip()
+        if line.strip().startswith(prompt) if prompt else profile.is_prompt(line):
+            return False
+        return not line.rstrip().endswith(sent) if sent else not typed and profile.may_ask(line)
+
     def takes_password(self, data: bytes) -> bool:
         """Return whether input begins with, or ends, a password that a program such as sudo waits for.
 

@@ -270,6 +270,62 @@ async def test_denied_line_has_an_audit_row_without_a_secret(console: Supervised
     assert not any("hunter2" in str(row) for row in rows.recorded)
 
 
+class AskingDevice(Device):
+    """A program that asks; `echoes`: whether it shows the answer."""
+
+    def __init__(self, *, echoes: bool) -> None:
+        super().__init__()
+        self._echoes = echoes
+
+    def type(self, data: bytes) -> bytes:
+        shown = super().type(data).replace(b"R1#", b"")
+        return shown if self._echoes else b""
+
+
+async def ask(folder: Path, question: str, *, echoes: bool) -> tuple[Supervised, Rows]:
+    asked, rows = await supervised(folder, AskingDevice(echoes=echoes)), Rows()
+    asked.session.activity.set_recorder(rows)
+    asked.session.prompt.learn("R1#")
+    asked.device.feed(f"\r\n{question}".encode())
+    await wait_until(lambda: asked.session.terminal.last_line().rstrip().endswith(question.strip()))
+    return asked, rows
+
+
+QUESTIONS = ["Kennwort: ", "סיסמה: ", "Code : ", "PIN? "]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize(("text", "by_key"), [("erase hunter2", False), ("erase hunter2", True), ("reload hunter2", True)])
+async def test_refused_text_without_echo_is_recorded_by_its_length(
+    tmp_path: Path, question: str, text: str, by_key: bool
+) -> None:
+    asked, rows = await ask(tmp_path, question, echoes=False)
+    if by_key:
+        for key in text:
+            await write_to(asked.session, data=key)
+    error = await refusal(write_to(asked.session, data="\n" if by_key else f"{text}\n"))
+    assert error.code is ErrorCode.POLICY_DENIED
+    assert "hunter2" not in f"{error.message} {error.details}"
+    assert asked.requests == []
+    (row,) = [row for row in rows.recorded if row["event"] == "denied"]
+    assert row["secret_bytes"] == len(text)
+    assert "hunter2" not in str(rows.recorded)
+    await asked.session.close()
+
+
+@pytest.mark.parametrize("by_key", [False, True])
+async def test_answer_with_echo_is_held_for_an_approval(tmp_path: Path, by_key: bool) -> None:
+    asked, _ = await ask(tmp_path, "What? ", echoes=True)
+    if by_key:
+        for key in "reload now":
+            await write_to(asked.session, data=key)
+        await wait_until(lambda: asked.session.terminal.last_line().endswith("now"))
+    error = await refusal(write_to(asked.session, data="\n" if by_key else "reload now\n"))
+    assert error.code is ErrorCode.APPROVAL_PENDING
+    assert [request.text for request in asked.requests] == ["reload now"]
+    await asked.session.close()
+
+
 async def test_command_without_a_policy_that_could_be_loaded_has_no_block(
     console: Supervised, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,7 +341,7 @@ async def test_command_without_a_policy_that_could_be_loaded_has_no_block(
 async def test_row_of_a_denied_secret_command_has_no_block_id(console: Supervised, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = Rows()
     console.session.activity.set_recorder(rows)
-    monkeypatch.setattr(Enforcement, "_is_secret", lambda self, writer: True)
+    monkeypatch.setattr(Enforcement, "_is_secret", lambda self, writer, places, denied: True)
     await refusal(run_command(console.session, "erase hunter2"))
     (row,) = [row for row in rows.recorded if row["event"] == "denied"]
     assert ("block_id" in row, row["via"], "hunter2" in str(row)) == (False, "exec", False)
