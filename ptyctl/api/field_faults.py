@@ -12,10 +12,11 @@ from .errors import MAX_QUOTED_NAME, shortened
 
 #: Problem of a text that cannot be encoded.
 NOT_ENCODABLE = "contains a lone surrogate, which UTF-8 cannot encode"
-_UNKNOWN = "unknown field"
+#: How the problem of a field begins that the model does not have.
+UNKNOWN_FIELD = "unknown field"
 #: Messages of pydantic that use its own or Python's terms, in those of JSON and TOML.
 _MESSAGES = {
-    "extra_forbidden": _UNKNOWN,
+    "extra_forbidden": UNKNOWN_FIELD,
     "string_unicode": NOT_ENCODABLE,
     "dict_type": "Input should be an object",
     "model_type": "Input should be an object",
@@ -43,7 +44,7 @@ class FieldFault(NamedTuple):
     @property
     def unknown(self) -> bool:
         """Whether the model has no such field."""
-        return self.problem.startswith(_UNKNOWN)
+        return self.problem.startswith(UNKNOWN_FIELD)
 
     @property
     def toml_path(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import SecretStr
 
@@ -12,6 +12,7 @@ from . import approvals, blocks, config, devices, exec, history, io, operator, p
 from .errors import ErrorCode, PtyctlError, decode_payload, invalid
 from .model import Reply, Request
 
+KnownReply = TypeVar("KnownReply", bound=Reply)
 #: Error codes of JSON-RPC 2.0, section 5.1.
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INTERNAL_ERROR = -32700, -32600, -32601, -32603
 #: Error code of a PtyctlError, whose payload is in `data`.
@@ -46,7 +47,12 @@ def decode_principal(value: Any) -> Principal:
 
 
 def decode_reply(result: dict[str, Any]) -> Reply:
-    return _REPLY_TYPES[result["type"]].model_validate(result["reply"])
+    return decode_known(_REPLY_TYPES[result["type"]], result["reply"])
+
+
+def decode_known(model: type[KnownReply], fields: dict[str, Any]) -> KnownReply:
+    """Return a reply without fields that are unknown to this version: a node of a newer version may add some."""
+    return model.model_validate(fields, extra="ignore")
 
 
 def encode_error(error: PtyctlError) -> dict[str, Any]:

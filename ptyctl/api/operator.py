@@ -37,7 +37,8 @@ class WatchItem(Reply):
             `output`: received bytes; `raw_offset` is the offset after them.
             `terminal`: size, state, mode or lock changed, or a tick; all of them are given.
             `event`: a row of events.jsonl. `end`: the last item.
-        ts: of `begin` and `terminal`: the clock of the session's server (epoch ms), to which `not_after` of a write refers.
+        ts: of `begin` and `terminal`, with ticks: the clock of the session's server (epoch ms), to which `not_after` of a write
+            refers.
     """
 
     kind: Literal["begin", "output", "terminal", "event", "end"]

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from ptyctl.api.controller import Progress
 from ptyctl.api.errors import PtyctlError, invalid
-from ptyctl.api.messages import decode_error, decode_reply, encode_request
+from ptyctl.api.messages import decode_error, decode_known, decode_reply, encode_request
 from ptyctl.api.methods import CallForwarder, R
 from ptyctl.api.model import Reply, Request
 from ptyctl.api.operator import WatchItem, WatchRequest
@@ -216,7 +216,7 @@ class RemoteController(CallForwarder):
             case "watched":
                 params = message["params"]
                 if (items := self._watches.get(params["id"])) is not None:
-                    items.put_nowait(WatchItem.model_validate(params["item"]))
+                    items.put_nowait(decode_known(WatchItem, params["item"]))
             case _:
                 self._receive_result(message)
 

@@ -14,6 +14,7 @@ from ptyctl.api.controller import Controller, Progress
 from ptyctl.api.devices import DevicesReply, DevicesRequest
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.api.exec import ExecReply, ExecRequest
+from ptyctl.api.field_faults import UNKNOWN_FIELD
 from ptyctl.api.history import RecordingReply, RecordingRequest, SearchReply, SearchRequest
 from ptyctl.api.io import IoReply, IoRequest
 from ptyctl.api.model import Reply
@@ -252,8 +253,22 @@ class FleetController:
 
     async def watch(self, request: WatchRequest) -> AsyncGenerator[WatchItem, None]:
         node = self._node_of(request.session_id)
-        controller = self._own if node is None else await self._links.controller(node)
-        async with aclosing(controller.watch(request)) as items:
+        if node is None:
+            async with aclosing(self._own.watch(request)) as items:
+                async for item in items:
+                    yield item
+            return
+        controller = await self._links.controller(node)
+        try:
+            async with aclosing(controller.watch(request)) as items:
+                async for item in items:
+                    yield item
+            return
+        except PtyctlError as error:
+            if unknown_fields(error) != ["tick_ms"] or request.tick_ms is None:
+                raise _of_version(node, error) from None
+        without = WatchRequest.model_validate(request.model_dump(exclude_unset=True, exclude={"tick_ms"}))
+        async with aclosing(with_ticks(controller.watch(without), request.tick_ms / 1000)) as items:
             async for item in items:
                 yield item
 
@@ -367,12 +382,57 @@ class FleetController:
                         was_lost, deadline = True, asyncio.get_running_loop().time() + _REPEAT_S
                 except PtyctlError as error:
                     if error.code is not ErrorCode.CONNECT_FAILED or self._links.has(node):
-                        raise  # the answer of the other node
+                        raise _of_version(node, error) from None  # the answer of the other node
                     why = error.message
                 is_down = self._nodes.unreachable_for(node) is not None
                 if is_down or asyncio.get_running_loop().time() >= deadline:
                     raise _unknown_delivery(node, why) if sent_to is not None else _unreachable(node, why)
                 await asyncio.sleep(_REPEAT_DELAY_S)
+
+
+def unknown_fields(error: PtyctlError) -> list[str]:
+    """Return the fields of a request that a server does not know, if that is all that it refuses."""
+    faults = error.details.get("fields")
+    if error.code is not ErrorCode.INVALID_ARGUMENT or not isinstance(faults, list):
+        return []
+    names = [str(fault.get("field")) for fault in faults if str(fault.get("problem")).startswith(UNKNOWN_FIELD)]
+    return names if len(names) == len(faults) else []
+
+
+def _of_version(node: str, error: PtyctlError) -> PtyctlError:
+    """Return the error of another node. This node knows all fields of the request: one that it does not know is newer."""
+    if not (names := unknown_fields(error)):
+        return error
+    return PtyctlError(
+        ErrorCode.UNSUPPORTED,
+        f"node {node} runs an older version, which does not know {', '.join(names)}; nothing was done",
+        {"node": node, "fields": names},
+        hint="update ptyctl on that node",
+    )
+
+
+async def with_ticks(items: AsyncGenerator[WatchItem, None], tick_s: float) -> AsyncGenerator[WatchItem, None]:
+    """Yield the items of a watch of a node that sends no ticks; repeat the last state of the terminal in a silence.
+
+    The link of the node is watched as well: if it is lost, the watch ends.
+    """
+    last: WatchItem | None = None
+    async with aclosing(items):
+        pending = asyncio.ensure_future(anext(items, None))
+        try:
+            while True:
+                if not (await asyncio.wait({pending}, timeout=tick_s))[0]:
+                    if last is not None:
+                        yield last
+                    continue
+                if (item := pending.result()) is None:
+                    return
+                if item.kind in ("begin", "terminal"):
+                    last = item.model_copy(update={"kind": "terminal", "raw_offset": None, "data_b64": None})
+                yield item
+                pending = asyncio.ensure_future(anext(items, None))
+        finally:
+            await cancel_and_wait(pending)
 
 
 def _no_node(name: str, device: DevicePlacement, sites: Sequence[str]) -> PtyctlError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock, Mock
@@ -16,7 +16,9 @@ from fixtures.loop_turns import counted_turns
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.handle import SessionHandle
-from ptyctl.api.operator import NotifyReply, WatchRequest
+from ptyctl.api.messages import decode_reply, encode_request
+from ptyctl.api.model import Id, Request
+from ptyctl.api.operator import NotifyReply, WatchItem, WatchRequest
 from ptyctl.api.session import SessionEntry, SessionReply, SessionRequest
 from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.daemon.errors import DaemonConnectionLost
@@ -161,6 +163,86 @@ async def test_call_is_not_repeated_to_a_node_that_is_down(monkeypatch: pytest.M
         async with asyncio.timeout(60):
             await fleet._forward("b", call)
     assert (raised.value.code, raised.value.details["delivery"]) == (ErrorCode.IO_ERROR, "unknown")
+
+
+class OlderWatchRequest(Request):
+    """The request as a node of an earlier version knows it."""
+
+    session_id: Id
+    from_offset: int | None = None
+
+
+class OlderNode:
+    """A node of an earlier version. Its watch sends the items that are put into `items`."""
+
+    def __init__(self) -> None:
+        self.items = asyncio.Queue[WatchItem]()
+        self.requests: list[WatchRequest] = []
+
+    async def watch(self, request: WatchRequest) -> AsyncGenerator[WatchItem, None]:
+        OlderWatchRequest.of(encode_request(request))
+        self.requests.append(request)
+        while True:
+            yield await self.items.get()
+
+
+def fleet_with(node: object) -> FleetController:
+    links = AsyncMock()
+    links.controller.return_value = node
+    links.process_of = Mock(return_value="one")
+    fleet = fleet_of(Mock(), links, AsyncMock())
+    fleet._local.holds.return_value = False  # type: ignore[attr-defined]
+    fleet._sessions.node_of.return_value = "b"  # type: ignore[attr-defined]
+    return fleet
+
+
+async def test_watch_of_an_older_nodes_session_has_ticks() -> None:
+    node = OlderNode()
+    node.items.put_nowait(WatchItem(kind="begin", raw_offset=7, data_b64="eA==", cols=80, rows=24, state="open"))
+    items = fleet_with(node).watch(WatchRequest(session_id="s", from_offset=7, tick_ms=100))
+    async with asyncio.timeout(60):
+        assert (await anext(items)).kind == "begin"
+        tick = WatchItem(kind="terminal", cols=80, rows=24, state="open")
+        assert [await anext(items), await anext(items)] == [tick, tick]
+        output = WatchItem(kind="output", raw_offset=8, data_b64="eQ==")
+        node.items.put_nowait(output)
+        while (item := await anext(items)) == tick:
+            pass
+        assert item == output
+        await items.aclose()
+    assert node.requests == [WatchRequest(session_id="s", from_offset=7)]
+
+
+async def test_request_with_a_field_that_an_older_node_does_not_know_names_that_node() -> None:
+    with pytest.raises(PtyctlError) as raised:
+        await anext(fleet_with(OlderNode()).watch(WatchRequest(session_id="s", scrollback=5)))
+    assert (raised.value.code, raised.value.details["fields"]) == (ErrorCode.UNSUPPORTED, ["scrollback"])
+    assert "node b runs an older version, which does not know scrollback; nothing was done" in raised.value.message
+
+    async def call(remote: object) -> NotifyReply:
+        OlderWatchRequest.of({"session_id": "s", "not_after": 5})
+        raise AssertionError
+
+    with pytest.raises(PtyctlError, match="not_after") as raised:
+        await fleet_with(OlderNode())._forward("b", call)
+    assert (raised.value.code, raised.value.hint) == (ErrorCode.UNSUPPORTED, "update ptyctl on that node")
+
+
+def test_reply_of_a_newer_node_is_read_without_fields_that_are_unknown() -> None:
+    reply = {"type": "SessionReply", "reply": {"action": "list", "sessions": [], "new_field": {"a": [1]}}}
+    assert decode_reply(reply) == SessionReply(action="list", sessions=[])
+
+
+async def test_watch_without_ticks_sends_no_field_that_an_older_client_does_not_know(make_node: MakeNode) -> None:
+    node = await make_node("a")
+    handle = await SessionHandle.open(node.controller, protocol="local", command=["cat"])
+    for request, has_clock in (
+        (WatchRequest(session_id=handle.session_id), False),
+        (WatchRequest(session_id=handle.session_id, tick_ms=1000), True),
+    ):
+        items = node.controller.watch(request)
+        assert ((await anext(items)).ts is not None) == has_clock
+        await items.aclose()
 
 
 async def test_open_does_not_wait_until_the_session_is_published() -> None:

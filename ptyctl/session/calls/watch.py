@@ -167,7 +167,7 @@ class _Watcher:
             "lock_holder": lease.holder.task_id if lease else None,
             "lock_principal": lease.holder.principal if lease else None,
             "lock_expires_at": epoch_ms(lease.expires_at) if lease else None,
-            "ts": epoch_ms(now),
+            "ts": None if self._tick_s is None else epoch_ms(now),  # clients of earlier versions know neither
         }
 
     def _next_output(self) -> WatchItem | None:
