@@ -124,7 +124,7 @@ def _shape_only_item(array: Any, metadata: tuple[object, ...], value: Any) -> An
     kinds = list(field_kinds(get_args(array)[0]))
     item = _shape_value(kinds, value)
     if not isinstance(item, str):
-        return [item] if isinstance(item, dict) else value
+        return [item] if isinstance(item, dict) and any(_is_object(kind) for kind, _ in kinds) else value
     is_word = item.split() == [item] and not any(quote in item for quote in "'\"\\")
     is_item = _takes_text(kind for kind, _ in kinds) and item.lstrip()[:1] != "["
     return [item] if is_item and (is_word or WORDS not in metadata) else value

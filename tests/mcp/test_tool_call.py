@@ -112,7 +112,7 @@ async def test_error_of_each_code_is_returned_as_payload(code: ErrorCode) -> Non
         ("ptyctl_session", {"action": "open", "protocol": "local", "pty": SECRET}, "pty: Input should be an object"),
         ("ptyctl_session", {"action": "open", "protocol": "local", "command": [""], "env": [SECRET]}, "env"),
         ("ptyctl_session", {"action": "open", "protocol": "local", "command": ["a", {"b": SECRET}]}, "command.1: "),
-        ("ptyctl_session_exec", {"session_id": "s", "lines": SECRET}, "lines: Input should be an array"),
+        ("ptyctl_session_exec", {"session_id": "s", "lines": {"text": SECRET}}, "lines: Input should be an array"),
         ("ptyctl_session_exec", {"session_id": "s", "cmd": "x", "rc_mode": {"enabled": SECRET}}, "'auto', True or False"),
         ("ptyctl_session_io", {"session_id": "s", "action": "write", "data": {"v": SECRET}, "sensitive": True}, "data"),
         ("ptyctl_session_io", {"session_id": "s", "action": "write", "data": SECRET, "key": "enter"}, "data and key"),

@@ -32,12 +32,20 @@ async def opening_to_a_peer() -> AsyncIterator[tuple[asyncio.Task[None], TelnetC
         await channel.close()
 
 
+@pytest.fixture
+def patient_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an open wait for text: a slow peer is not silent."""
+    for limit in ("NEGOTIATION_QUIET_S", "NEGOTIATION_LIMIT_S"):
+        monkeypatch.setattr(f"transports.telnet.channel.{limit}", 60.0)
+
+
 async def test_telnet_open_to_silent_host_succeeds() -> None:
     async with telnet_line(b"") as line:
         await line.channel.send(line.channel.enter)
         assert await line.peer.receive_until(b"\r\0") == b"\r\0"
 
 
+@pytest.mark.usefixtures("patient_open")
 async def test_telnet_open_waits_for_negotiation_that_peer_started() -> None:
     async with opening_to_a_peer() as (opening, channel, _, peer):
         peer.send(IAC + DO + NAWS)
@@ -64,6 +72,7 @@ async def test_telnet_open_to_peer_that_ends_at_once_delivers_all_output() -> No
         assert [type(reason) for reason in receiver.ends] == [ChannelEnded]
 
 
+@pytest.mark.usefixtures("patient_open")
 async def test_telnet_cancelled_open_closes_connection() -> None:
     async with opening_to_a_peer() as (opening, _, receiver, peer):
         peer.send(IAC + DO + NAWS)
