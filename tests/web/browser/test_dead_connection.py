@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Locator, expect
+from playwright.async_api import Browser, Locator, Route, expect
 
 from fixtures.browser.console_page import open_tab
 from fixtures.daemons import daemon_pid
 from fixtures.tcp_proxy import TcpProxy, tcp_proxy
 from ptyctl.daemon.control import WEB, BlockingClient
 from ptyctl.daemon.runtime_dir import RuntimeDir
+from tests.controller.test_refused_lines import POLICY
 
 from .desk import ASKED, navigate
 from .visitor import Visitor
@@ -32,8 +33,8 @@ _SHORT_TTL_MS = 9_000
 class Line:
     """A visitor whose way to the daemon can be cut, or whose daemon can be stopped."""
 
-    def __init__(self, visitor: Visitor, proxy: TcpProxy, pid: int, how: str, folder: Path) -> None:
-        self.visitor, self.folder = visitor, folder
+    def __init__(self, visitor: Visitor, proxy: TcpProxy, pid: int, how: str, folder: Path, path: str) -> None:
+        self.visitor, self.folder, self.path = visitor, folder, path
         self.page = visitor.page
         self._proxy, self._pid, self._how = proxy, pid, how
         self._runs = 0
@@ -62,8 +63,7 @@ class Line:
         return self.page.locator(".unsent")
 
     async def run(self, command: str) -> None:
-        """Take the lock, and run a command to its end by keys."""
-        await self.visitor.take_lock()
+        """Run a command to its end by keys of the holder of the lock."""
         self._runs += 1
         await self.visitor.type(f"{command}; echo $((40 + {self._runs}))\n")
         await self.visitor.wait_for_text(f"\n{40 + self._runs}\n")
@@ -97,8 +97,10 @@ async def _line(
             await expect(tab.page.get_by_role("heading", level=1)).to_be_visible()
             command = ["bash", "--norc", "--noprofile"]
             session = await visitor.call("ptyctl_session", action="open", protocol="local", command=command, cwd=str(folder))
-            await tab.page.goto(f"{url}{path or '/s/' + session['session_id']}")
-            yield Line(visitor, proxy, pid, how, folder)
+            line = Line(visitor, proxy, pid, how, folder, f"/s/{session['session_id']}")
+            await tab.page.goto(f"{url}{path or line.path}")
+            await expect(tab.page.get_by_role("heading", level=1)).to_be_visible()  # calls need the login, which is read first
+            yield line
         finally:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
@@ -114,6 +116,7 @@ async def test_page_that_hears_nothing_is_veiled_its_lock_ends_and_its_keys_neve
 ) -> None:
     async with _line(runtime_dir, browser, tmp_path / "work", how, lock_ttl_ms=_SHORT_TTL_MS) as line:
         visitor = line.visitor
+        await visitor.take_lock()
         await line.run("touch before")
         line.cut()
         await visitor.type("touch early\n")
@@ -134,13 +137,18 @@ async def test_page_that_hears_nothing_is_veiled_its_lock_ends_and_its_keys_neve
         await expect(line.question.locator("code")).to_contain_text("later")
         await line.question.get_by_role("button", name="Discard").click()
         await expect(line.question).to_have_count(0)
+        await visitor.take_lock()
         await line.run("touch after")
         assert line.files() == ["after", "before"]
         assert "touch early" not in await visitor.text()
 
 
-async def test_keys_that_were_not_sent_are_sent_on_request(runtime_dir: RuntimeDir, browser: Browser, tmp_path: Path) -> None:
-    async with _line(runtime_dir, browser, tmp_path / "work", "stopped") as line:
+@pytest.mark.parametrize("how", ["swallowed", "stopped"])
+async def test_keys_that_were_not_sent_are_sent_on_request(
+    runtime_dir: RuntimeDir, browser: Browser, tmp_path: Path, how: str
+) -> None:
+    async with _line(runtime_dir, browser, tmp_path / "work", how) as line:
+        await line.visitor.take_lock()
         await line.run("true")
         line.cut()
         await line.page.keyboard.type("touch kept\n")
@@ -155,10 +163,72 @@ async def test_keys_that_were_not_sent_are_sent_on_request(runtime_dir: RuntimeD
         assert line.files() == ["kept"]
 
 
+async def test_key_whose_answer_was_lost_is_reported_and_the_keys_after_it_are_not_sent(
+    runtime_dir: RuntimeDir, browser: Browser, tmp_path: Path
+) -> None:
+    async with _line(runtime_dir, browser, tmp_path / "work", "lost") as line:
+        await line.visitor.take_lock()
+        await line.run("true")
+        written: asyncio.Future[Route] = asyncio.get_running_loop().create_future()
+        await line.page.route("**/api/call/ptyctl_session_io", lambda route: written.set_result(route), times=1)
+        await line.page.keyboard.type("touch kept\n")
+        await expect(line.question).to_contain_text("10 keys were not sent")
+        await (await written).abort("connectionreset")
+        await expect(line.question).to_contain_text("look at the terminal whether they were typed")
+        await expect(line.question).to_contain_text("10 keys were not sent")
+        await line.visitor.expect_lock("You have the lock.")
+        await line.question.get_by_role("button", name="Discard").click()
+        await line.run("touch after")
+        assert line.files() == ["after"]
+
+
+async def test_lock_that_another_view_shows_ends_in_its_time_while_the_daemon_is_silent(
+    runtime_dir: RuntimeDir, browser: Browser, tmp_path: Path
+) -> None:
+    async with _line(runtime_dir, browser, tmp_path / "work", "stopped", lock_ttl_ms=_SHORT_TTL_MS) as line:
+        await line.visitor.take_lock()
+        await navigate(line.page, "/audit")
+        held = line.page.locator(".held-lock")
+        await expect(held).to_contain_text("You have the lock of")
+        line.cut()
+        await expect(held).to_have_count(0)
+        line.heal()
+        await expect(line.page.locator(".offline")).to_have_count(0)
+        await navigate(line.page, line.path)
+        await line.visitor.expect_lock("Nobody has the lock")
+
+
+async def test_refused_line_of_here_document_holds_what_is_typed_while_the_daemon_is_silent(
+    runtime_dir: RuntimeDir, browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "policy.toml").write_text(POLICY)
+    monkeypatch.setenv("PTYCTL_POLICY", str(tmp_path / "policy.toml"))
+    async with _line(runtime_dir, browser, tmp_path / "work", "stopped") as line:
+        notice = line.page.locator(".notice.refused")
+        await line.visitor.take_lock()
+        await line.run("true")
+        await line.visitor.type("cat <<X\n")
+        await line.visitor.wait_for_text("cat <<X\n")
+        await line.visitor.type("forbidden\n")
+        await expect(notice).to_contain_text("Refused: forbidden")
+        line.cut()
+        await expect(line.veil).to_be_visible()
+        await line.visitor.type("touch RAN\n")
+        await expect(notice).to_contain_text("10 keys were not sent")
+        await expect(notice.get_by_role("button")).to_be_disabled()
+        line.heal()
+        await expect(line.veil).to_have_count(0)
+        await notice.get_by_role("button", name="Leave the command").click()
+        await expect(notice).to_have_count(0)
+        await line.run("touch after")
+        assert line.files() == ["after"]
+
+
 async def test_command_of_the_card_view_is_kept_in_its_field_while_the_daemon_is_silent(
     runtime_dir: RuntimeDir, browser: Browser, tmp_path: Path
 ) -> None:
     async with _line(runtime_dir, browser, tmp_path / "work", "swallowed") as line:
+        await line.visitor.take_lock()
         await line.run("true")
         await line.page.get_by_role("button", name="Type commands here").click()
         field = line.page.get_by_role("textbox", name="Command", exact=True)
@@ -190,10 +260,11 @@ async def test_list_that_hears_nothing_reports_it_and_continues(
         await expect(line.page.locator("tbody tr")).to_have_count(1)
 
 
+@_EACH_WAY
 async def test_take_over_while_the_daemon_hangs_does_not_happen_later(
-    runtime_dir: RuntimeDir, browser: Browser, tmp_path: Path
+    runtime_dir: RuntimeDir, browser: Browser, tmp_path: Path, how: str
 ) -> None:
-    async with _line(runtime_dir, browser, tmp_path / "work", "stopped") as line:
+    async with _line(runtime_dir, browser, tmp_path / "work", how) as line:
         target = {"session_id": line.page.url.rpartition("/")[2], "task_id": "other"}
         await line.visitor.call("ptyctl_session", action="lock", lock_ttl_ms=600_000, **target)
         await line.visitor.expect_lock("(other) has the lock")
@@ -203,16 +274,17 @@ async def test_take_over_while_the_daemon_hangs_does_not_happen_later(
         await line.page.keyboard.press("Enter")
         await expect(line.veil).to_be_visible()
         line.heal()
-        await expect(line.veil).to_have_count(0)
         await expect(line.page.locator(".toast.bad")).to_be_visible()
+        await expect(line.veil).to_have_count(0)
         assert (await line.visitor.call("ptyctl_session", action="status", **target))["lock_holder"] == "other"
 
 
+@_EACH_WAY
 async def test_answer_to_a_request_while_the_daemon_hangs_does_not_happen_later(
-    runtime_dir: RuntimeDir, browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    runtime_dir: RuntimeDir, browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     monkeypatch.setenv("PTYCTL_APPROVALS", '{"allow_self": true}')
-    async with _line(runtime_dir, browser, tmp_path / "work", "stopped") as line:
+    async with _line(runtime_dir, browser, tmp_path / "work", how) as line:
         target = {"session_id": line.page.url.rpartition("/")[2], "task_id": "web"}
         await line.visitor.call("ptyctl_session_exec", cmd="mkfs.ext4() { touch ran; }", **target)
         asked = await line.visitor.call("ptyctl_session_exec", cmd=ASKED, timeout_ms=0, **target)
@@ -224,7 +296,7 @@ async def test_answer_to_a_request_while_the_daemon_hangs_does_not_happen_later(
         await button.click()
         await expect(line.page.locator(".offline")).to_be_visible()
         line.heal()
-        await expect(line.page.locator(".offline")).to_have_count(0)
         await expect(line.page.locator(".toast.bad")).to_be_visible()
+        await expect(line.page.locator(".offline")).to_have_count(0)
         answered = await line.visitor.call("approvals", action="get", approval_id=request)
         assert (answered["approval"]["state"], line.files()) == ("pending", [])

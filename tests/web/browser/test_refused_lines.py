@@ -113,3 +113,30 @@ async def test_approved_line_of_here_document_is_typed_and_input_goes_on(strict_
     await expect(_notice(alice)).to_have_count(0)
     await alice.type("af''ter\nX\n")
     await alice.wait_for_text("\nquestionable\naf''ter\n")
+
+
+async def test_lines_that_are_pasted_after_ctrl_c_at_the_prompt_are_typed(strict_desk: Desk) -> None:
+    session = await strict_desk.open_shell()
+    await strict_desk.exec(session, "true")
+    alice = await visit(strict_desk, session)
+    await alice.take_lock()
+    for _ in range(2):
+        await alice.type("abc")
+        await alice.wait_for_text("abc")
+        await alice.page.keyboard.press("Control+C")
+    await alice.wait_for_terminal(_PASTE, "echo a''one\necho b''two\n")
+    await alice.page.keyboard.press("Enter")
+    await alice.wait_for_text("\nbtwo\n")
+
+
+async def test_line_that_is_refused_at_the_prompt_names_what_a_person_can_do(strict_desk: Desk) -> None:
+    alice = await visit(strict_desk, await strict_desk.open_shell())
+    alice.tab.expect_problem("status of 403")
+    await alice.take_lock()
+    await alice.type("forbidden\n")
+    refusal = alice.page.locator(".toast.bad")
+    await expect(refusal).to_contain_text("the policy denies this text")
+    assert not _FIELDS.search(await refusal.inner_text())
+    await expect(_notice(alice)).to_have_count(0)
+    await alice.type("echo af''ter\n")
+    await alice.wait_for_text("\nafter\n")
