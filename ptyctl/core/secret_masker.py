@@ -89,6 +89,10 @@ class SecretMasker:
             data = self._echoes.feed(data, now)
         return self._mask_persistent(data)
 
+    def mask(self, text: bytes) -> bytes:
+        """Return a whole text with the distinctive secrets masked. It is not part of the stream."""
+        return self._whole.sub(lambda found: MASK * len(found[0]), text)
+
     def flush(self) -> bytes:
         """Return the held input after `hold_s` without more input. The rest of a secret is masked if it follows later."""
         masked = self._mask_persistent(self._echoes.flush())
@@ -137,7 +141,8 @@ class SecretMasker:
         self._longest = max(map(len, self._persistent), default=0)
         firsts = b"".join(re.escape(first) for first in sorted({secret[:1] for secret in self._persistent}))
         self._first_bytes = re.compile(b"[" + firsts + b"]" if firsts else b"(?!)")
-        self._whole = re.compile(b"|".join(map(re.escape, self._persistent)) or b"(?!)")
+        longest_first = sorted(self._persistent, key=len, reverse=True)
+        self._whole = re.compile(b"|".join(map(re.escape, longest_first)) or b"(?!)")
 
     def _held_start(self, text: bytes, begin: int) -> int:
         """Return the position, from `begin` on, of a partial secret at the end of the text; the length of the text if none."""

@@ -75,3 +75,14 @@ def test_feed_other_text_is_unchanged(several: list[bytes], text: bytes, places:
     assert all(there in (was, ord("*")) for there, was in zip(masked, text, strict=True))
     if not any(secret in text for secret in several):
         assert masked == text
+
+
+@given(st.lists(distinct, min_size=1, max_size=3), texts, texts)
+def test_mask_whole_text_has_no_distinctive_secret(several: list[bytes], before: bytes, behind: bytes) -> None:
+    masker = SecretMasker()
+    masker.remember(b"\n".join(several))
+    for secret in several:
+        text = before + secret + behind
+        assert len(masker.mask(text)) == len(text)
+        assert secret not in masker.mask(text)
+    assert SecretMasker().mask(before) == before

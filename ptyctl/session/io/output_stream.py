@@ -370,7 +370,8 @@ class OutputStream(Receiver):
         begin, end = self.transcript.held_from, self.raw_size if end is None else end
         if begin is not None and begin < end:
             modes = modes_of(self.read_raw(begin, end))
-            self.transcript.hide(HiddenRange(begin, end, shown + modes), int(time.time() * 1000))
+            shown = self._masking.mask(shown) + modes
+            self.transcript.hide(HiddenRange(begin, end, shown), int(time.time() * 1000))
         self.release()
 
     def release(self) -> None:

@@ -202,3 +202,19 @@ async def test_secret_read_by_shell_is_masked_in_blocks_events_and_after_crash(t
     assert again is not None
     await again.close()
     assert files_containing(left, SECRET) == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "dash", "mksh"])
+async def test_secret_in_a_command_is_masked_in_what_viewers_see_of_it(tmp_path: Path, shell: str) -> None:
+    require_program(shell, shell)
+    session = await local(tmp_path, shell)
+    await run_command(session, "true")
+    session.stream.mask(SECRET.encode())
+    reply = await run_command(session, f"echo one\necho {SECRET} # x")
+    assert reply.stdout == f"one\n{'*' * len(SECRET.encode())}\n"
+    stream = session.stream
+    shown = stream.read_shown(0, stream.raw_size)
+    assert b"# x" in shown
+    assert SECRET.encode() not in shown
+    await session.close()
+    assert set(files_containing(stream.folder, SECRET)).isdisjoint({"output.raw", "timeline.jsonl"})
