@@ -587,10 +587,10 @@ class _Walk:
                     self._cannot("a shell or an interpreter runs the output of another command")
                     self.runs_values = True
             case "redirected_statement":
-                last = _last_command(node)
-                if last is not None and last.type not in _COMMANDS and any(map(_words_in_redirection, node.children)):
-                    self._cannot("words follow a compound command")
+                self._check_words_after(node.children_by_field_name("redirect"), _last_command(node), depth)
             case "file_redirect":
+                if node.parent is None or not node.parent.type.endswith(("redirected_statement", "_redirect")):
+                    self._check_words_after([node], node.parent, depth)
                 self._redirect(node)
             case "heredoc_redirect" | "herestring_redirect":
                 self._input_text(node, depth)
@@ -659,6 +659,8 @@ class _Walk:
             return
         if isinstance(words[0], Glob) or _may_substitute(words[0]) or str(words[0]).startswith("="):
             self._cannot("a command's name is not known")
+        if (name := node.child_by_field_name("name")) is not None and _names_descriptor(name):
+            self.read(" ".join(map(source, _arguments(node))), depth + 1)  # also what follows an assignment
         if words[0] in _DECODES or (words[0] == "printf" and any(word is None or "\\" in word for word in words[1:2])):
             self.is_computed = True
         if words[0] in _RECALLING and not any(word is not None and re.fullmatch(r"-\w*l\w*", word) for word in words[1:]):
@@ -791,6 +793,18 @@ class _Walk:
         if is_prefix and not _HARMLESS_VARIABLE.match(name):
             self._cannot(f"the variable {name} may change what runs")
 
+    def _check_words_after(self, redirections: list[Node], command: Node | None, depth: int) -> None:
+        """Read words after redirections as a command of its own if they are no arguments of a known one.
+
+        So the parser reads a command that begins with two redirections and ends with another one.
+        """
+        words = [word for redirection in redirections for word in _words_in_redirection(redirection)]
+        if not words:
+            return
+        if command is None or command.type not in _COMMANDS or not set(words).issubset(_words_after_redirections(command)):
+            self._cannot("words follow redirections that belong to no command, or to a compound one")
+            self.read(" ".join(map(source, words)), depth + 1)
+
     def _redirect(self, node: Node) -> None:
         operator = next((child.type for child in node.children if not child.is_named), "")
         target = None if operator in _CLOSING else node.child_by_field_name("destination")
@@ -906,12 +920,19 @@ def _words(node: Node) -> tuple[Word, ...]:
     name = node.child_by_field_name("name")
     if name is None:
         return ()
-    arguments = [*node.children_by_field_name("argument"), *_words_after_redirections(node)]
-    arguments = [each for each in arguments if not _names_descriptor(each)]
+    arguments = _arguments(node)
+    if _names_descriptor(name):
+        return (None, *(word for each in arguments for word in resolve_all(each)))
     words = tuple(word for each in (*(name.children[:1] or (name,)), *arguments) for word in resolve_all(each))
     if arguments and arguments[0].start_byte == name.end_byte:  # the parser ends the word before the shell does
         return (None, *words[1:])
     return _named(words)
+
+
+def _arguments(command: Node) -> list[Node]:
+    """Return the words after a command's name, also those after its redirections."""
+    words = [*command.children_by_field_name("argument"), *_words_after_redirections(command)]
+    return [word for word in words if not _names_descriptor(word)]
 
 
 def _words_after_redirections(command: Node) -> list[Node]:

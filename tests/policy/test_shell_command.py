@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import time
 import tomllib
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tree_sitter import Node
 
@@ -20,6 +22,7 @@ from ptyctl.policy.shell_words import Glob, could_be
 from tests.cost import assert_linear
 
 CORPUS = tomllib.loads((Path(__file__).parent / "corpus_shell.toml").read_text())
+BASH = shutil.which("bash") or "bash"
 #: `rm -r` of the root, a home or a system folder.
 REMOVAL = (("rm",), ("-r", "-R", "--recursive"), ("/", "~", "~/", "/etc", "/usr", "/home"))
 
@@ -97,6 +100,73 @@ def test_redirection_at_any_place_does_not_hide_words(
         c for c in canonical_shell(" ".join(["run", *(word for _, word in places)])).commands if c.words[0] == "run"
     )
     assert expected.words in [command.words for command in form.commands]
+
+
+LINES = st.lists(
+    st.tuples(
+        st.lists(st.sampled_from(["<x", ">y", "2>&1", "2>&-", "<<<a", "{fd}>y", "a=1", "!"]), max_size=3),
+        st.lists(st.one_of(PLAIN_WORDS, REDIRECTIONS.filter(lambda each: "E" not in each)), max_size=4),
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+@pytest.fixture(scope="module")
+def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a program `run` that writes its arguments to the file `ran`."""
+    folder = tmp_path_factory.mktemp("stand_in")
+    program = folder / "run"
+    program.write_text('#!/bin/sh\nfor word; do printf "%s\\t" "$word"; done >> "$RAN"\necho >> "$RAN"\n')
+    program.chmod(0o755)
+    (folder / "x").touch()
+    return folder
+
+
+@settings(deadline=None)
+@given(LINES, st.sampled_from(["; ", " && ", " || ", " | ", "\n"]))
+def test_command_that_bash_runs_with_redirections_is_known_or_the_text_unparsed(
+    stand_in: Path, written: list[tuple[list[str], list[str]]], separator: str
+) -> None:
+    text = separator.join(" ".join([*before, "run", *words]) for before, words in written)
+    ran = stand_in / "ran"
+    ran.write_text("")
+    environment = {"PATH": str(stand_in), "RAN": str(ran)}
+    subprocess.run([BASH, "-c", text], cwd=stand_in, env=environment, capture_output=True, check=False)
+    form = canonical_shell(text)
+    known = {command.words for command in form.commands}
+    for line in ran.read_text().splitlines():
+        assert form.unparsed or ("run", *line.split("\t")[:-1]) in known
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "</dev/null </dev/null run a 2>/dev/null",
+        "</dev/null 2>&1 run a 2>&1",
+        ">y <x run a 2>/dev/null",
+        "date; </dev/null </dev/null run a 2>/dev/null",
+        "<x <x A=1 run a 2>&1",
+        "<x <x env B=1 run a 2>&1",
+        "<x <x bash -c 'run a' 2>&1",
+        "<x <x <x >y run a 2>&1 >y",
+        "! {fd}>y run a",
+        "A=1 {fd}>y run a",
+        "! {fd}>y bash -c 'run a'",
+        "! {fd}<<<x A=1 run a",
+    ],
+)
+def test_command_after_leading_redirections_is_found_and_the_text_unparsed(text: str) -> None:
+    form = canonical_shell(text)
+    assert ("run", "a") in [command.words for command in form.commands]
+    assert form.unparsed
+
+
+@pytest.mark.parametrize("text", ["exec {fd}>y", "run a {fd}>y", "<x run a 2>&1", "<x >y run a", "a=1 <x run a"])
+def test_redirection_beside_a_known_command_leaves_the_text_parsed(text: str) -> None:
+    form = canonical_shell(text)
+    assert {command.words[0] for command in form.commands} <= {"exec", "run", ">"}
+    assert not form.unparsed
 
 
 @given(st.sampled_from(CORPUS["removes"]))
