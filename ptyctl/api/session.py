@@ -38,19 +38,22 @@ MAX_CELLS = 200_000
 MAX_DEVICE_PATTERNS = 50
 Argv = Annotated[tuple[SystemText, ...], Field(min_length=1, fail_fast=True)]
 
-#: The start of an array of texts, in JSON or as Python prints it.
-_ARRAY_BEGIN = re.compile(r"""\s*\[\s*["']""")
+_QUOTED = r"""(?:'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*")"""
+#: An array that begins with a text, in JSON or as Python prints it; the end may be cut off.
+_ARRAY = re.compile(
+    rf"""(?s)\[\s*(?:{_QUOTED}(?:\s*,\s*(?:{_QUOTED}|[\w.+-]+))*\s*(?:,\s*(?:['"][^'"]*)?)?\]?|['"][^'"]*)""", re.DOTALL
+)
 
 
 def _check_command_line(text: str) -> str:
-    """Refuse JSON text: it would run a program of that name."""
+    """Refuse JSON text, which would run a program of that name. `[ "$X" ] && ls` is a command: an array does not continue."""
     is_json = False
     if text.lstrip().startswith(("[", "{")):
         try:
             value = from_json(text)
             is_json = isinstance(value, dict) or value == [] or any(isinstance(word, str) for word in value)
         except ValueError:
-            is_json = _ARRAY_BEGIN.match(text) is not None
+            is_json = _ARRAY.fullmatch(text.strip()) is not None
     if is_json:
         raise ValueError("is JSON as text, and no command; give the program and its arguments as an array of texts")
     return text

@@ -176,6 +176,8 @@ def test_read_request_of_loose_arguments_has_their_meaning(tool: str, sent: dict
     [
         ("ptyctl_session", {"action": "open", "protocol": "local", "command": '["cat", "-A"'}, "JSON as text"),
         ("ptyctl_session", {"action": "open", "protocol": "local", "command": "['cat', '-A']"}, "JSON as text"),
+        ("ptyctl_session", {"action": "open", "protocol": "local", "command": "['cat', 5, '-A"}, "JSON as text"),
+        ("ptyctl_session", {"action": "open", "protocol": "ssh", "host": "h", "command": ' [ "cat", ]'}, "JSON as text"),
         ("ptyctl_session", {"action": "open", "protocol": "local", "command": '{"program": "cat"}'}, "JSON as text"),
         ("ptyctl_session", {"action": "open", "protocol": "ssh", "host": "h", "command": '["a", ["b"]]'}, "command"),
         ("ptyctl_session", {"action": "open", "protocol": "local", "host": "h", "port": 0}, "takes no host"),
@@ -292,3 +294,21 @@ def test_terminal_call_with_text_that_may_be_several_words_keeps_it(args: str) -
 @pytest.mark.parametrize("sent", [None, 5, {}, {"action": 5}, {"action": "execute", "execution": "x"}, {"action": "fly"}])
 def test_terminal_call_keeps_invalid_arguments_for_the_response(sent: Any) -> None:
     assert TerminalCall.of(sent).arguments == sent
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        '[ "$HOME" ] && ls',
+        '[ "a" = "a" ] && echo hi',
+        '[ "a" = "a" ]',
+        "[ 'x' ] || echo",
+        '[ "$x" ]; ls "a", "b"]',
+        '["$x" == "y"]',
+        '[[ "$x" ]] && ls',
+        '[ "$(cat f)" \\> "b" ]',
+        '{ "ls"; }',
+    ],
+)
+def test_command_that_begins_like_an_array_is_a_command(command: str) -> None:
+    assert read("ptyctl_session", {"action": "open", "protocol": "ssh", "host": "h", "command": command}).command == command
