@@ -4,7 +4,6 @@
 import { ApiError, call, taskId } from "./api.js";
 import { age, mark } from "./clock.js";
 import { html, nothing } from "./lit.js";
-import { stream } from "./stream.js";
 import { name, visible } from "./text.js";
 
 /** @typedef {import("./clock.js").Mark} Mark */
@@ -27,11 +26,11 @@ const CHECK_MS = 250;
 const MAX_UNSENT = 65_536;
 
 /**
- * The latest time at which input may be typed, on the clock of the session's server; without that clock, no limit.
- * @param {ServerClock | null} clock
+ * The latest time at which input may be typed, on the clock of the session's server.
+ * @param {ServerClock} clock
  * @param {Mark} typed
  */
-export const notAfter = (clock, typed) => (clock ? { not_after: Math.round(clock.ts + age(clock.at) - age(typed) + LATE_MS) } : {});
+export const notAfter = (clock, typed) => ({ not_after: Math.round(clock.ts + age(clock.at) - age(typed) + LATE_MS) });
 
 /**
  * Returns the keyboard of a session.
@@ -40,10 +39,11 @@ export const notAfter = (clock, typed) => (clock ? { not_after: Math.round(clock
  * @param {(error: ApiError, write: Record<string, any>) => void} callbacks.onError gets the error of each refused write, and the write
  * @param {() => void} callbacks.changed called when the question about unsent keys changes
  * @param {() => void} callbacks.answered called when the person has answered it
- * @param {() => ServerClock | null} callbacks.clock
+ * @param {() => boolean} callbacks.isLive whether the session's server is heard: what is typed under the veil is kept
+ * @param {() => ServerClock | null} callbacks.clock until it is known, nothing is sent
  * @param {() => boolean} callbacks.admit whether input may be sent now
  */
-export function createKeyboard(session, { onError, changed, answered, clock, admit }) {
+export function createKeyboard(session, { onError, changed, answered, isLive, clock, admit }) {
   /** @type {Input[]} */
   let queue = [];
   /** Input that was not sent in time, for which the person is asked. @type {Input[]} */
@@ -58,7 +58,10 @@ export function createKeyboard(session, { onError, changed, answered, clock, adm
   let writing = 0;
   /** Called once all input is written. @type {(() => void)[]} */
   const waiters = [];
-  const timer = setInterval(holdLate, CHECK_MS);
+  const timer = setInterval(() => {
+    holdLate();
+    void send(); // the clock may be known now
+  }, CHECK_MS);
 
   /** Keeps input for the question; a write that has begun precedes the input that is kept. @param {Input[]} inputs @param {boolean} [first] */
   const hold = (inputs, first = false) => {
@@ -69,7 +72,7 @@ export function createKeyboard(session, { onError, changed, answered, clock, adm
   };
 
   /** A paste may take long at a slow console, which shows its progress. @param {Input} input */
-  const isLate = (input) => age(input.at) > LATE_MS && !(isPaste(input) && stream.isLive());
+  const isLate = (input) => age(input.at) > LATE_MS && !(isPaste(input) && isLive());
 
   /** Input behind late input was typed to follow it. */
   function holdLate() {
@@ -80,12 +83,12 @@ export function createKeyboard(session, { onError, changed, answered, clock, adm
   const write = async (input) => {
     const following = queue;
     const typed = isPaste(input) ? mark() : input.at;
-    const request = { session_id: session, task_id: taskId(), action: "write", ...fields(input), ...notAfter(clock(), typed) };
+    const request = { session_id: session, task_id: taskId(), action: "write", ...fields(input), ...notAfter(/** @type {ServerClock} */ (clock()), typed) };
     writing++;
     try {
       await call("ptyctl_session_io", request);
     } catch (error) {
-      if (error instanceof ApiError && error.details.reason === "late") hold([input, ...take(following)], true);
+      if (error instanceof ApiError && error.details.reason === "late") queue === following && hold([input, ...take(following)], true); // unless Ctrl-C has cancelled it
       else if (error instanceof ApiError && error.error_code === "OFFLINE") {
         isUncertain = true;
         hold(take(following), true);
@@ -119,7 +122,7 @@ export function createKeyboard(session, { onError, changed, answered, clock, adm
   const send = async () => {
     if (sending) return;
     sending = true;
-    for (holdLate(); queue.length; holdLate()) await write(/** @type {Input} */ (queue.shift()));
+    for (holdLate(); queue.length && clock(); holdLate()) await write(/** @type {Input} */ (queue.shift()));
     sending = false;
   };
 
@@ -127,7 +130,7 @@ export function createKeyboard(session, { onError, changed, answered, clock, adm
   const add = (input) => {
     if (refused && "key" in input && input.key === "ctrl_c") release();
     if (refused) return drop(refused, input);
-    if (unsent.length || isUncertain || !stream.isLive()) return hold([input]);
+    if (unsent.length || isUncertain || !isLive()) return hold([input]);
     const last = queue.at(-1);
     if (last && "text" in last && "text" in input && last.text.length < PIECE && isPaste(last) === isPaste(input)) last.text += input.text;
     else queue.push(input);
@@ -152,17 +155,20 @@ export function createKeyboard(session, { onError, changed, answered, clock, adm
   };
 
   const leave = () => {
-    if (!stream.isLive() || !admit()) return;
-    add({ key: "ctrl_c", at: mark() });
+    if (!isLive() || !admit()) return;
+    interrupt();
     void send();
     answered();
   };
 
-  /** Ctrl-C overtakes pasted text, and cancels the rest of it. */
+  /** Ctrl-C overtakes pasted text, cancels the rest of it, and discards what was not sent: it would run after Ctrl-C. */
   const interrupt = () => {
-    const pasted = queue.some(isPaste);
-    if (!pasted) return add({ key: "ctrl_c", at: mark() });
+    const isOvertaking = isLive() && clock() !== null && (unsent.length || isUncertain || queue.some(isPaste));
+    if (!isOvertaking) return add({ key: "ctrl_c", at: mark() });
     queue = [];
+    unsent = [];
+    isUncertain = isShown = false;
+    release();
     void write({ key: "ctrl_c", at: mark() });
   };
 
@@ -174,7 +180,7 @@ export function createKeyboard(session, { onError, changed, answered, clock, adm
   };
 
   const sendUnsent = () => {
-    if (!stream.isLive() || !admit()) return;
+    if (!isLive() || !admit()) return;
     const inputs = unsent;
     discard();
     queue.push(...inputs.map((input) => ({ ...input, at: mark() })));
@@ -192,7 +198,7 @@ export function createKeyboard(session, { onError, changed, answered, clock, adm
         ? html`<strong>${count(length(unsent))} not sent</strong>: the daemon did not answer within ${LATE_MS / 1000} s, or the lock ended.
             ${isShown ? html`<code>${visible(unsent.map(label).join(""))}</code>` : nothing}
             <button type="button" class="small" @click=${show}>${isShown ? "Hide" : "Show"}</button>
-            <button type="button" class="small" ?disabled=${!stream.isLive()} @click=${sendUnsent}>Send</button>
+            <button type="button" class="small" ?disabled=${!isLive()} @click=${sendUnsent}>Send</button>
             <button type="button" class="small" @click=${discard}>Discard</button>`
         : html`<button type="button" class="small" @click=${discard}>Continue</button>`}`;
 
@@ -205,7 +211,7 @@ export function createKeyboard(session, { onError, changed, answered, clock, adm
         It belongs to a command that is not finished, so nothing more that you type is sent.
         ${dropped ? `${count(dropped)} not sent.` : nothing}
         ${pending ? "Wait until the line is approved, or press Ctrl-C" : "Press Ctrl-C"} to leave the command; then begin it again without that line.</span>
-      <button type="button" class="small" ?disabled=${!stream.isLive()} @click=${leave}>Leave the command (Ctrl-C)</button>
+      <button type="button" class="small" ?disabled=${!isLive()} @click=${leave}>Leave the command (Ctrl-C)</button>
     </div>`;
 
   return {
@@ -228,7 +234,8 @@ export function createKeyboard(session, { onError, changed, answered, clock, adm
     },
     /** Presses a key by its name, such as `esc`. @param {string} key */
     press(key) {
-      add({ key, at: mark() });
+      if (key === "ctrl_c") interrupt();
+      else add({ key, at: mark() });
       void send();
     },
     /** Resolves once the input is written, refused or dropped. @returns {Promise<void>} */

@@ -62,7 +62,7 @@ export function mount(root, params) {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let retryTimer;
 
-  const keyboard = createKeyboard(session, { onError: handleRefusal, changed: update, answered: focusTerminal, clock: () => clock, admit: () => lock.admit() });
+  const keyboard = createKeyboard(session, { onError: handleRefusal, changed: update, answered: focusTerminal, isLive, clock: () => clock, admit: () => lock.admit() });
   const held = createHeldLines(session, update, keyboard.release, keyboard.decline);
   const lock = lockOf(session);
   lock.attach({ changed: handleLock, requested: focusTerminal, acquired: handleAcquired, inputSent: keyboard.sent, silence });
@@ -159,7 +159,7 @@ export function mount(root, params) {
   }
 
   /** A mouse report is for the screen as it is: it is never sent later. */
-  const sendsMouse = () => lock.isActive() && stream.isLive();
+  const sendsMouse = () => lock.isActive() && isLive();
 
   /** @param {KeyboardEvent} event */
   function isPageKey(event) {
@@ -229,7 +229,7 @@ export function mount(root, params) {
   async function submit(field) {
     const text = field.value;
     if (!lock.admit() || (!text.trim() && !isProgramRunning())) return;
-    if (!stream.isLive()) return lock.refuse("Nothing was typed: the daemon does not answer.");
+    if (!isLive() || !clock) return lock.refuse("Nothing was typed: the daemon does not answer.");
     field.value = "";
     history = 0;
     if (isProgramRunning()) return keyboard.type(`${text}\r`);
@@ -343,6 +343,11 @@ export function mount(root, params) {
 
   /** Whether the terminal may have changed since then. */
   const isStale = () => silence() > STALE_MS;
+
+  /** Whether input is sent: not under the veil, nor without a connection. */
+  function isLive() {
+    return stream.isLive() && !isStale();
+  }
 
   const veil = () =>
     html`<div class="veil" role="alert">
