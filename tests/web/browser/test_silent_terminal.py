@@ -1,4 +1,4 @@
-"""Input while the terminal's own server is silent and the connection to the daemon is not: what the veil says of keys is true."""
+"""Input while the terminal's own server is silent and the connection to the daemon is not, as its veil says."""
 
 from __future__ import annotations
 

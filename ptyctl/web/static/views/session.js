@@ -229,12 +229,12 @@ export function mount(root, params) {
   async function submit(field) {
     const text = field.value;
     if (!lock.admit() || (!text.trim() && !isProgramRunning())) return;
-    if (!isLive() || !clock) return lock.refuse("Nothing was typed: the daemon does not answer.");
+    if (!isLive()) return lock.refuse("Nothing was typed: the daemon does not answer.");
     field.value = "";
     history = 0;
     if (isProgramRunning()) return keyboard.type(`${text}\r`);
     try {
-      const reply = await call("ptyctl_session_exec", { session_id: session, task_id: taskId(), cmd: text, timeout_ms: EXEC_WAIT_MS, ...notAfter(clock, mark()) });
+      const reply = await act("ptyctl_session_exec", { session_id: session, task_id: taskId(), cmd: text, timeout_ms: EXEC_WAIT_MS, ...(clock && notAfter(clock, mark())) }, { silence: silence() });
       if (reply.done_reason === "approval") toast(`“${text}” waits for an approval: ${reply.approval?.reason ?? ""}`, "warn");
       else if (reply.policy) toast(reply.policy.reason, "warn");
     } catch (failed) {
