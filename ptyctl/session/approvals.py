@@ -339,7 +339,8 @@ class Approval:
         hint: str | None = "ask again if it is still needed"
         match reason:
             case "used":
-                message, hint = "the approval was used already", "an approval is valid once: ask again"
+                message = "the approval was used already: its text was typed then, and not again now"
+                hint = "read the screen to see its effect; an approval is valid once, so ask again only to run it again"
             case "declined":
                 through = " through its MCP client" if self.via == "elicitation" else ""
                 message, hint = f"{self.decided_by} declined it{through}{f': {self.comment}' if self.comment else ''}", None
@@ -352,7 +353,9 @@ class Approval:
         details = {"approval_id": self.approval_id, "reason": reason, "rules": list(self.held.rules)}
         named = {"comment": self.comment, "decided_by": self.decided_by}
         details |= {name: value for name, value in named.items() if value is not None}
-        return PtyctlError(ErrorCode.DECLINED, f"{message}; nothing was typed", details, hint=hint)
+        if reason != "used":
+            message += "; nothing was typed"
+        return PtyctlError(ErrorCode.DECLINED, message, details, hint=hint)
 
     def _end(self, event: ApprovalEvent, why: str) -> None:
         if not self.ended:

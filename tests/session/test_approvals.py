@@ -71,6 +71,7 @@ async def test_approved_request_is_redeemed_once(approvals: Approvals) -> None:
     with refused(ErrorCode.DECLINED, "used already") as used:
         request.redeem()
     assert used.value.details["reason"] == "used"
+    assert "nothing was typed" not in str(used.value)
     assert not used.value.retryable
 
 

@@ -66,17 +66,23 @@ function linesOf(key, isTheirs) {
 
   const unanswered = () => lines.filter(({ failure }) => !failure);
 
+  /** The line was typed. @param {HeldLine} line @param {string} how */
+  const finish = (line, how) => {
+    toast(`${how}: ${isolated(line.text)}`, "good");
+    remove(line);
+    for (const view of views) view.typed();
+  };
+
   /** Repeats the write of a line with the id of its request. @param {HeldLine} line @param {number} timeout how long it waits (ms) */
   const tryLine = async (line, timeout) => {
     try {
       const reply = await call("ptyctl_session_io", { ...line.write, approval_id: line.id, timeout_ms: timeout });
-      toast(`Approved${reply.edited ? " with changes" : ""}, and typed: ${isolated(line.text)}`, "good");
-      remove(line);
-      for (const view of views) view.typed();
+      finish(line, `Approved${reply.edited ? " with changes" : ""}, and typed`);
     } catch (error) {
       const failure = /** @type {ApiError} */ (error);
       if (!isTheirs() || failure.error_code === "APPROVAL_PENDING") return;
       if (failure.error_code === "OFFLINE") return void (await new Promise((resolve) => setTimeout(resolve, RETRY_DELAY_MS)));
+      if (failure.details.reason === "used") return finish(line, "Approved, and typed already"); // the reply to an earlier try was lost
       line.failure = failure;
       for (const view of views) view.failed();
       if (!views.size) toast(`Not typed: ${isolated(line.text)}. ${isolated(failure.message)}`, "bad");

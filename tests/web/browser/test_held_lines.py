@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from ptyctl.api import ExecRequest
 from ptyctl.core.principal import Kind, Principal, Role
@@ -105,3 +105,21 @@ async def test_person_without_the_role_approver_sees_their_own_requests(desk: De
 async def test_many_held_lines_use_one_connection_of_the_browser(desk: Desk) -> None:
     page = await desk.open()
     assert await page.evaluate(_TYPE_HELD_LINES) == 1
+
+
+async def test_held_line_whose_typing_was_not_answered_is_reported_as_typed(desk: Desk) -> None:
+    alice = await _visit_with_held_line(desk)
+
+    async def lose_reply(route: Route) -> None:
+        reply = await route.fetch()
+        await (route.abort() if reply.ok else route.fulfill(response=reply))
+
+    alice.tab.expect_problem("ERR_FAILED")
+    await alice.page.route("**/api/call/ptyctl_session_io", lose_reply)
+    await alice.page.reload()  # the call that waits now is not routed
+    await expect(alice.page.locator(".held-lines")).to_contain_text(f"{ASKED} waits for an approval")
+    bob = await desk.open_tab("/approvals", BOB)
+    await bob.page.get_by_role("button", name="Approve").click()
+    await alice.wait_for_text("\nformatted /dev/nope\n")
+    await expect(alice.page.locator(".toast.good")).to_contain_text(f"typed already: {ASKED}")
+    await expect(alice.page.locator(".held-lines")).to_have_count(0)
