@@ -85,10 +85,16 @@ export async function me(limitMs) {
  */
 async function readLogin(path, body, limitMs) {
   const sent = Date.now();
-  const reply = await (await request(path, body, { limitMs })).json();
+  const reply = await request(path, body, { limitMs });
   clock = { ts: reply.ts, at: mark() };
   ahead = Math.round(reply.ts - (sent + Date.now()) / 2);
   return reply;
+}
+
+/** Applies a time of the daemon's clock, which the clock has reached by now: it may be set, or drift from that of the browser. @param {number} ts */
+export function setDaemonClock(ts) {
+  clock = { ts, at: mark() };
+  ahead = Math.max(ahead, ts - Date.now());
 }
 
 /** Ends the login. */
@@ -105,7 +111,7 @@ export async function logout() {
  * @returns {Promise<Json>}
  */
 export async function call(method, fields = {}, options = {}) {
-  const reply = await (await request(`/api/call/${method}`, fields, options)).json();
+  const reply = await request(`/api/call/${method}`, fields, options);
   if (reply.ok !== false) return reply;
   const { error, message, hint } = reply; // of a pty_*, blocks_* or screen method
   throw new ApiError({ error_code: PTY_CODES[error] ?? error.toUpperCase(), message, hint, details: reply, retryable: RETRYABLE.includes(error) });
@@ -118,7 +124,7 @@ export async function call(method, fields = {}, options = {}) {
  * @returns {Promise<Json>}
  */
 export async function get(path, options = {}) {
-  return (await request(path, undefined, options)).json();
+  return request(path, undefined, options);
 }
 
 /**
@@ -155,9 +161,11 @@ export const offline = () =>
 const isLoginError = (error) => error instanceof ApiError && error.error_code === "UNAUTHENTICATED";
 
 /**
+ * Returns the JSON of a reply. Its body can be cut off, too: it is read within the limits of the call.
  * @param {string} path
  * @param {Json} [body] a POST, if given
  * @param {Options} [options]
+ * @returns {Promise<any>}
  */
 async function request(path, body, { limitMs, signal, ...options } = {}) {
   const ending = new AbortController();
@@ -184,12 +192,12 @@ async function request(path, body, { limitMs, signal, ...options } = {}) {
 async function send(path, body, options) {
   const headers = { "Content-Type": "application/json", "X-Ptyctl-CSRF": current?.csrf ?? "", ...options.headers };
   const post = body && { method: "POST", headers, body: JSON.stringify(body) };
-  const response = await fetch(path, { ...options, ...post }).catch((error) => {
-    if (error.name === "AbortError") throw error;
-    throw offline();
-  });
-  if (response.ok) return response;
-  const reply = await response.json().catch(() => ({}));
+  const fail = (/** @type {any} */ error) => {
+    throw error.name === "AbortError" ? error : offline();
+  };
+  const response = await fetch(path, { ...options, ...post }).catch(fail);
+  const reply = response.status === 204 ? null : await response.json().catch(response.ok ? fail : () => ({}));
+  if (response.ok) return reply;
   if (response.status === 401) {
     if (current) setLogin(null);
     throw new ApiError({ message: "You are not signed in.", ...reply.error, error_code: "UNAUTHENTICATED" });

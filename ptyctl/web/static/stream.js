@@ -1,6 +1,6 @@
 // The WebSocket to /api/stream: subscriptions that survive a lost connection.
 
-import { ApiError, call, daemonClock, me, offline, openCalls } from "./api.js";
+import { ApiError, call, daemonClock, me, offline, openCalls, setDaemonClock } from "./api.js";
 import { age, mark } from "./clock.js";
 
 /** @typedef {Record<string, any>} Message */
@@ -203,6 +203,7 @@ async function reconnect() {
 
 /** @param {Message} message */
 function handleMessage(message) {
+  if (message.ts && message.op === "tick") setDaemonClock(message.ts);
   const entry = entries.get(message.id);
   if (!entry) return;
   entry.heard = mark();

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
@@ -72,9 +73,9 @@ class _StreamConnection:
             await cancel_and_wait(*self._tasks.values(), self._displacing, ticking)
 
     async def _tick(self) -> None:
-        """Send a message at an interval: a page that hears nothing for some seconds shows that it may be out of date."""
+        """Send the time at an interval: a page that hears nothing for some seconds shows that it may be out of date."""
         while True:
-            await self.send(None, "tick")
+            await self.send(None, "tick", ts=int(time.time() * 1000))
             await asyncio.sleep(TICK_S)
 
     async def send(self, subscription_id: int | None, op: str, **fields: Any) -> None:

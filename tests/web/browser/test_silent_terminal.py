@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
 from playwright.async_api import Locator, WebSocketRoute, expect
 
 from .desk import Desk
@@ -109,3 +112,43 @@ async def test_ctrl_c_after_a_silence_is_sent_at_once_and_discards_the_keys_befo
         await alice.type("touch new\n")
         await expect(alice.card("touch new")).to_contain_text("completed")
         assert _files(tmp_path / "work") == ["new"]
+
+
+async def test_call_whose_reply_is_cut_after_its_headers_ends(desk: Desk) -> None:
+    page = await desk.open("/")
+    outcomes = await page.evaluate("""async () => {
+        const api = await import("/static/api.js");
+        const replies = [];
+        window.fetch = async (path, { signal }) => {
+            const cut = (reply) => signal.addEventListener("abort", () => reply.error(signal.reason));
+            return new Response(new ReadableStream({ start(reply) { cut(reply); replies.shift()?.(reply); } }));
+        };
+        const code = (call) => call.then(() => "answered", (error) => error.error_code ?? error.name);
+        const lost = () => new Promise((begun) => replies.push((reply) => begun(reply)));
+        const limited = await code(api.me(50));
+        const begun = lost();
+        const open = code(api.call("devices"));
+        await begun;
+        api.openCalls()();
+        const broken = lost();
+        const failed = code(api.get("/api/me"));
+        (await broken).error(new TypeError("network error"));
+        return [limited, await open, await failed];
+    }""")
+    assert outcomes == ["OFFLINE", "OFFLINE", "OFFLINE"]
+
+
+@pytest.mark.parametrize("step_s", [6, -6])
+async def test_answer_after_the_clock_of_the_daemon_was_set_is_in_time(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, step_s: int
+) -> None:
+    session = await desk.open_shell()
+    page = await desk.open(f"/s/{session}")
+    now, clock = time.time, SimpleNamespace(time=lambda: now() + step_s)
+    for module in ("ptyctl.web.calls", "ptyctl.web.stream.endpoint"):
+        monkeypatch.setattr(f"{module}.time", clock)
+    await page.evaluate("async () => { window.api = await import('/static/api.js'); }")
+    await page.wait_for_function("step => Math.abs(api.daemonClock() - Date.now() - step) < 2000", arg=1000 * step_s)
+    await page.get_by_role("textbox", name="Message").fill("hello")
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".messages li")).to_contain_text("alice: hello")
