@@ -347,14 +347,17 @@ class Gate:
             self._check_reserved()
         return fence
 
-    async def type(self, text: str, writer: Writer) -> int:
-        """Type text; each newline (CR, LF or CR LF) becomes one Enter. Return the number of bytes of its UTF-8 sent."""
+    async def type(self, text: str, writer: Writer, before: Callable[[], None] | None = None) -> int:
+        """Type text; each newline (CR, LF or CR LF) becomes one Enter. Return the number of bytes of its UTF-8 sent.
+
+        `before` is called directly before the first byte is sent.
+        """
         size = self._chunk_bytes(writer)
         if writer.command and size == CHUNK_BYTES:
             pieces: Iterator[_Piece] = (piece for part in _PASTE.split(text) for piece in self._paste_or_lines(part, size))
         else:
             pieces = _pieces(text, size)
-        return await self._write_all(pieces, writer, lambda: self._typed_bytes(text))
+        return await self._write_all(pieces, writer, lambda: self._typed_bytes(text), before)
 
     async def write(self, data: bytes, writer: Writer) -> int:
         """Write bytes unchanged. Return the number of bytes sent."""
@@ -424,7 +427,9 @@ class Gate:
             finally:
                 self._front = None
 
-    async def _write_all(self, pieces: Iterator[_Piece], writer: Writer, data: Callable[[], bytes]) -> int:
+    async def _write_all(
+        self, pieces: Iterator[_Piece], writer: Writer, data: Callable[[], bytes], before: Callable[[], None] | None = None
+    ) -> int:
         """Send pieces in order; return the number of bytes sent. `data` returns the bytes of all pieces."""
         fence = self._check_begin(writer)
         written = 0
@@ -449,6 +454,8 @@ class Gate:
                 if self._line_free_at:
                     await self._wait_for_line(writer)
                 out = _Outgoing(piece.data + self._channel().enter * piece.enters)
+                if before is not None and not number:
+                    before()
                 try:
                     inspection = await self._send_piece(out, writer, fence, cuts, inspection, time_slice)
                 except _Cut:

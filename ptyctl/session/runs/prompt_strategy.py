@@ -65,14 +65,14 @@ class PromptStrategy(CompletionStrategy):
             await PromptGuard(self._terminal, run.profile).clear_device_line()
         line = self._lines[self._number]
         self._number += 1
-        self._note_ending(
+        note = self._ending_note(
             run, "prompt", prompt=run.prompt_before, idle_s=self._idle_s, lines_left=len(self._lines) - self._number
         )
         self._writer = writer
         run.typing_line(self._number)
         self._text.type(line)
         self._typed = TypedLine(self._terminal, run.profile, line, only_line=len(self._lines) == 1)
-        await type_for_run(self._terminal, run, line + "\n", writer)
+        await type_for_run(self._terminal, run, line + "\n", writer, note)
 
     def mark_received(self, run: Run, placed: PlacedMark) -> None:
         if placed.mark.kind == "end" and self._number:

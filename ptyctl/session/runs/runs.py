@@ -191,9 +191,10 @@ class Runs:
         self._begun = writer, None
         self._on_begin(run)
         self._run_tasks = start_run_tasks(run, rules, self._terminal, self.interrupted)
+        sent = self._gate.bytes_sent
         typing = self._selector.begin(run, writer, self._check_for_shell, self._observe_shell)
         self._task = start_eagerly(self._type(run, typing), f"run {run.block_id}")
-        if run.state == "queued":  # it waits for the prompt: its row is stored before the command is typed
+        if run.state == "queued" or self._gate.bytes_sent == sent:  # its row is stored before the command is typed
             run.noted_untyped = True
             self._stream.transcript.note("run", int(time.time() * 1000), block_id=run.block_id, strategy="untyped")
         self._on_typed()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -91,11 +92,11 @@ class ShellStrategy(CompletionStrategy):
         self._command_file = write_memory_file(run.command.replace("\r\n", "\n").encode("utf-8", "surrogateescape"))
         return f"source {quote_word(str(self._command_file))}"
 
-    async def _type_wrapped(self, run: Run, text: str, writer: Writer) -> None:
+    async def _type_wrapped(self, run: Run, text: str, writer: Writer, before: Callable[[], None] | None) -> None:
         """Type a line that runs the command. Viewers see the command in its place, once the begin mark ends the echo."""
         self._is_wrapped = True
         self._stream.hold()
-        await type_for_run(self._terminal, run, text, writer)
+        await type_for_run(self._terminal, run, text, writer, before)
 
     def _output_began(self, run: Run, begin: PlacedMark) -> None:
         """Record a begin mark: it follows the echo."""
@@ -271,11 +272,10 @@ class MarksStrategy(ShellStrategy):
 
     async def type(self, run: Run, writer: Writer) -> None:
         command, dialect = self._begin(run, self._marker.dialect), self._marker.dialect
-        if run.noted_untyped:
-            self._note_ending(run, "marks")
+        note = self._ending_note(run, "marks") if run.noted_untyped else None
         editing = BRACKETED_PASTE in self._stream.terminal_modes
         if editing and dialect != "fish" and is_typable(command):
-            await type_for_run(self._terminal, run, command + "\n", writer)
+            await type_for_run(self._terminal, run, command + "\n", writer, note)
             return
         if editing and dialect == "fish" and self._command_file is None and is_pastable(command, dialect):
             line = paste(command) + FISH_CHECK_KEY
@@ -283,7 +283,7 @@ class MarksStrategy(ShellStrategy):
             line = paste(command)
         else:  # the blank keeps the line out of the history, if configured
             line = as_paste(f" {self._marker.eval_command(command)}", editing, dialect)
-        await self._type_wrapped(run, line + "\n", writer)
+        await self._type_wrapped(run, line + "\n", writer, note)
 
     def check(self, run: Run) -> None:
         quiet_s = self._quiet_s()
@@ -384,14 +384,14 @@ class MarkerStrategy(ShellStrategy):
         stream, marker = self._stream, self.marker
         self._counter = stream.next_counter(marker.nonce)
         line = marker.line(self._begin(run, self._dialect), self._counter, define=not self.defined)
-        self._note_ending(
+        note = self._ending_note(
             run, "marker", counter=self._counter, dialect=marker.dialect, nested=self._nested, program=self._program,
             ascii=[marker.prefix, marker.suffix] if isinstance(marker, AsciiMarker) else None,
         )  # fmt: skip
         if isinstance(marker, AsciiMarker):
             self._ascii_marks = _AsciiMarks(marker, self._counter, stream)
         typed = as_paste(line, BRACKETED_PASTE in stream.terminal_modes, marker.dialect)
-        await self._type_wrapped(run, typed + "\n", writer)
+        await self._type_wrapped(run, typed + "\n", writer, note)
 
     def resume(self, counter: int, end: PlacedMark | None, begin: tuple[int, int]) -> None:
         """Attach to a command that an earlier process typed.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
@@ -48,12 +49,13 @@ class CompletionStrategy:
     def mark_received(self, run: Run, placed: PlacedMark) -> None:
         """Handle a mark of this session."""
 
-    def _note_ending(self, run: Run, strategy: str, **fields: object) -> None:
-        """Store how the end of the run is found, for the next server, before the command is typed.
+    def _ending_note(self, run: Run, strategy: str, **fields: object) -> Callable[[], None]:
+        """Return a function that stores how the end of the run is found, for the next server: call it before the first byte.
 
         A command whose row in blocks.jsonl is written after it was typed needs none with marks of the shell.
         """
-        self._stream.transcript.note("run", int(time.time() * 1000), block_id=run.block_id, strategy=strategy, **fields)
+        now = int(time.time() * 1000)
+        return partial(self._stream.transcript.note, "run", now, block_id=run.block_id, strategy=strategy, **fields)
 
     def close(self) -> None:
         """Release the resources of the run, which has ended."""
@@ -104,15 +106,19 @@ def finish_run(
     run.finish(result)
 
 
-async def type_for_run(terminal: TerminalState, run: Run, text: str, writer: Writer) -> None:
+async def type_for_run(
+    terminal: TerminalState, run: Run, text: str, writer: Writer, before: Callable[[], None] | None = None
+) -> None:
     """Type text for a run. If the writer's lock is lost meanwhile, the remaining text is dropped and the run continues.
+
+    `before` is called directly before the first byte.
 
     Raises:
         PtyctlError: as `Gate.type`; LOCK_LOST if nothing was typed.
     """
     terminal.stream.command_typed()
     try:
-        await terminal.gate.type(text, writer)
+        await terminal.gate.type(text, writer, before)
     except PtyctlError as error:
         if error.code is not ErrorCode.LOCK_LOST or not error.details.get("bytes_written"):
             raise
