@@ -5,6 +5,7 @@ By default this is the current process. A daemon sets the client that it serves 
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -67,6 +68,14 @@ def expand_user(path: str) -> Path:
         return Path(path).expanduser()
     except RuntimeError:
         return Path(path)
+
+
+def readable_file(path: str) -> Path:
+    """Return the path of a file, which may be missing. Raises OSError for what could block (FIFO, device but /dev/null)."""
+    file = Path(path)
+    if file.exists() and not (file.is_file() or file.is_dir() or file.samefile(os.devnull)):
+        raise OSError(errno.EINVAL, "not a regular file")
+    return file
 
 
 def is_directory(path: Path) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import shutil
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -20,9 +22,12 @@ from transports.caller import Caller, on_behalf_of
 from transports.errors import ConnectTimeout, InvalidOption
 from transports.ssh import SshConnectOptions, SshJumpHost, host_settings, openssh_config
 from transports.ssh.endpoint import resolve
+from transports.ssh.host_keys import HostKeyCheck
 from transports.ssh.host_settings import HostSettings, read_without_ssh, settings_for
-from transports.ssh.openssh_config import split_words
-from transports.ssh.programs import ProgramContext
+from transports.ssh.known_hosts import matches
+from transports.ssh.login_keys import login_keys
+from transports.ssh.openssh_config import matches_pattern, split_words
+from transports.ssh.programs import ProgramContext, run_program
 
 
 class Machine:
@@ -130,6 +135,10 @@ def machine(tmp_path: Path) -> Machine:
         ("ProxyCommand none\nProxyUseFdpass yes", "proxy_command", None),
         ("HostKeyAlias Rack", "known_hosts_name", None),
         ("RekeyLimit 500M 1h30m", "network", (("rekey_bytes", 500 << 20), ("rekey_seconds", 5400))),
+        ("User none", "username", "none"),
+        ("HostName none", "host", "none"),
+        ("Port ssh", "port", 22),
+        ("RemoteCommand echo a\u2028user root\x0cport 1\nUser joe", "username", "joe"),
         ("RekeyLimit 4k", "network", (("rekey_bytes", 4096),)),
         ("RekeyLimit default 90", "network", (("rekey_seconds", 90),)),
         ("RekeyLimit default none", "network", ()),
@@ -253,6 +262,7 @@ def test_words_of_any_line_are_split_or_refused(text: str) -> None:
         'Host other\n User "\nHost *',
         "Host other\n Port none\nHost *",
         "Compression perhaps",
+        "Include a\0b",
         "Match",
     ],
 )
@@ -346,6 +356,19 @@ def test_paths_are_those_of_the_configuration(
     assert (endpoint.settings.global_known_hosts, endpoint.settings.agent_path) == ((f"{own}/g",), f"{own}/a")
 
 
+def test_default_paths_of_the_own_home_that_are_written_out_stay_there(machine: Machine) -> None:
+    own = pwd.getpwuid(os.getuid()).pw_dir
+    paths = (f"{own}/.ssh/known_hosts", f"{own}/.ssh/known_hosts2")
+    machine.write(f"UserKnownHostsFile {' '.join(paths)}\n")
+    assert machine.same().known_hosts == paths
+
+
+@pytest.mark.parametrize("name", ["a b", 'a"b', "a'b", "a\\b", "a[b"])
+def test_default_paths_are_in_the_home_of_the_caller_with_any_name(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    assert Machine(tmp_path / name).same().known_hosts[0] == f"{tmp_path}/{name}/.ssh/known_hosts"
+
+
 def test_paths_that_are_not_certain_refuse(machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     program = tmp_path / "ssh"  # an ssh with a criterion that our own reader does not know
     program.write_text("#!/bin/sh\necho hostname box\necho port 22\necho userknownhostsfile /a /b\n")
@@ -415,6 +438,76 @@ def test_user_name_that_a_shell_would_interpret_reaches_no_command(machine: Mach
     assert not marker.exists()
     machine.write("Match user x*\n Port 1\nHost box\n Port 77\n")
     assert machine.same(username=user).port == 77
+
+
+def test_program_that_match_exec_leaves_in_the_background_is_not_waited_for(machine: Machine) -> None:
+    pids = machine.home / "pids"
+    machine.write(f'Match exec "sleep 600 & echo $! >> {pids}"\n Port 77\n')
+    try:
+        assert machine.same().port == 77
+    finally:
+        for pid in pids.read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+
+
+def test_all_that_an_ended_program_printed_is_read(tmp_path: Path) -> None:
+    context, size = ProgramContext(tuple(os.environ.items()), "/"), 3_000_000
+    command = ["sh", "-c", f"head -c {size} /dev/zero; head -c {size} /dev/zero >&2; exit 3"]
+    status, *printed = run_program(command, context, time.monotonic() + 60)
+    assert (status, [len(text) for text in printed]) == (3, [size, size])
+
+
+def fake_ssh(machine: Machine, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    program = machine.home / "ssh"
+    program.write_text(f"#!/bin/sh\n{text}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{machine.home}:{os.environ['PATH']}")
+
+
+@pytest.mark.parametrize("text", ["exit 0", "echo hostname; exit 0", "echo usage: ssh host", "kill -SEGV $$", "exit 255"])
+def test_program_that_is_no_ssh_leaves_the_configuration_to_our_reader(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    fake_ssh(machine, monkeypatch, text)
+    machine.write("Host box\n HostName 192.0.2.7\n")
+    assert machine.same().host == "192.0.2.7"
+
+
+def test_defaults_that_ssh_failed_to_print_are_asked_for_again(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed, ssh = machine.home / "failed", require_program("ssh", "openssh-client")
+    once = f'case "$*" in *localhost) [ -e {failed} ] || {{ touch {failed}; exit 1; }};; esac'
+    fake_ssh(machine, monkeypatch, f'{once}\nexec {ssh} "$@"')
+    for _ in range(2):
+        assert machine.same().algorithms == ()
+    assert failed.exists()
+
+
+@pytest.mark.parametrize("setting", ["UserKnownHostsFile", "GlobalKnownHostsFile", "RevokedHostKeys", "config"])
+def test_fifo_in_place_of_a_file_refuses_at_once(tmp_path: Path, setting: str) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "config").write_text(f"{setting} {tmp_path}/fifo\n")
+    config = tmp_path / ("fifo" if setting == "config" else "config")
+    with pytest.raises(InvalidOption, match="not a regular file"):
+        HostKeyCheck(resolve(SshConnectOptions("box", config_path=str(config)))[-1])
+
+
+async def test_fifo_in_place_of_a_key_is_skipped(tmp_path: Path) -> None:
+    for name in ("key", "key-cert.pub", "other.pub"):
+        os.mkfifo(tmp_path / name)
+    (tmp_path / "config").write_text(f"IdentityFile {tmp_path}/key\nIdentityFile {tmp_path}/other\nIdentityAgent none\n")
+    async with login_keys(resolve(SshConnectOptions("box", config_path=str(tmp_path / "config")))[-1]) as keys:
+        assert not keys
+
+
+@given(st.text("ab*?.[", max_size=8), st.text("ab.[\n", max_size=8))
+def test_pattern_matches_as_the_regular_expression_of_it(pattern: str, text: str) -> None:
+    expression = "".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in pattern)
+    assert matches_pattern(pattern, text) is (re.fullmatch(expression, text, re.DOTALL) is not None)
+
+
+def test_pattern_with_many_stars_is_matched_in_a_short_time() -> None:
+    assert not matches_pattern("*-" * 200 + "x", "-" * 2000 + "y")
+    assert not matches("*".join(["", *"-" * 200, "x"]).encode(), "-" * 2000)
 
 
 @pytest.mark.parametrize("path", [os.environ["PATH"], "/nowhere"])

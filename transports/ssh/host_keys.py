@@ -19,6 +19,7 @@ from pathlib import Path
 
 import asyncssh
 
+from transports.caller import readable_file
 from transports.errors import ConnectFailed, HostKeyMismatch, InvalidOption
 
 from .algorithms import host_key_algorithms
@@ -61,7 +62,7 @@ class RevokedHostKeys:
         self._lists: list[str] = []
         for path in paths:
             try:
-                content = Path(path).read_bytes()
+                content = readable_file(path).read_bytes()
                 if content.startswith(KRL_MAGIC):
                     self._lists.append(path)
                 else:

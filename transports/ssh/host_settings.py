@@ -6,26 +6,34 @@ configuration there instead.
 
 from __future__ import annotations
 
-import functools
 import os
 import pwd
 import re
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import asyncssh
 
-from transports.caller import absolute_path
+from transports.caller import absolute_path, readable_file
 from transports.channel import MAX_PORT
 from transports.errors import ConnectTimeout, InvalidOption
 
 from .connect_options import SshConnectOptions, SshJumpHost
-from .openssh_config import SYSTEM_CONFIG, Lookup, Settings, is_safe_user, matches_pattern, read_config, split_words
+from .openssh_config import (
+    SYSTEM_CONFIG,
+    Lookup,
+    Settings,
+    has_relative_include,
+    is_safe_user,
+    matches_pattern,
+    read_config,
+    split_words,
+)
 from .programs import ProgramContext, ProgramFailed, local_user, run_program
 
 #: The default identity files of ssh(1). Those of hardware tokens select keys of the agent.
@@ -134,7 +142,7 @@ def _lookup(hop: SshJumpHost, context: ProgramContext, deadline: float) -> Looku
 
     def execute(command: str) -> bool:
         try:
-            return run_program([context.shell, "-c", command], context, deadline)[0] == 0
+            return run_program([context.shell, "-c", command], context, deadline, output=subprocess.DEVNULL)[0] == 0
         except ProgramFailed as error:
             raise _too_long(hop.host, error) from None
 
@@ -160,7 +168,7 @@ def _too_long(host: str, error: ProgramFailed) -> ConnectTimeout:
 
 def _check_readable(path: str) -> None:
     try:
-        with Path(path).open("rb"):
+        with readable_file(path).open("rb"):
             pass
     except OSError as error:
         raise InvalidOption(f"cannot read the SSH configuration {path}: {error.strerror}") from error
@@ -188,17 +196,16 @@ def _ask_ssh(
     argv += [] if hop.username is None else ["-l", hop.username]
     argv += [] if hop.port is None else ["-p", str(hop.port)]
     standard_input = subprocess.DEVNULL
-    words = None
-    if lookup.home != _own_home():
-        words = _read(options, reader := _lookup(hop, context, deadline))
-        if reader.has_relative_include:  # with -F, ssh takes them for the user's
-            return words
     if options.config_path is not None:
         argv += ["-F", absolute_path(options.config_path)]
     elif lookup.home != _own_home():
+        if has_relative_include(SYSTEM_CONFIG):  # ssh would take it for the user's
+            return None
         # A file without a name, which ssh opens by its standard input; Match exec does not inherit it.
         standard_input = os.memfd_create("ssh_config")
-        os.write(standard_input, os.fsencode(_include(f"{lookup.home}/.ssh/config") + _include(SYSTEM_CONFIG)))
+        files = " ".join(map(_quoted, map(lookup.expand_home, _USER_KNOWN_HOSTS)))
+        text = _include(f"{lookup.home}/.ssh/config") + _include(SYSTEM_CONFIG) + f"Host *\nUserKnownHostsFile {files}\n"
+        os.write(standard_input, os.fsencode(text))
         argv += ["-F", "/dev/stdin"]
     try:
         status, printed, problem = run_program([*argv, "--", hop.host], context, deadline, standard_input=standard_input)
@@ -209,21 +216,32 @@ def _ask_ssh(
             os.close(standard_input)
     if status != 0:
         if denied := _BAD_PERMISSIONS.search(os.fsdecode(problem)):
-            raise InvalidOption(f"ssh(1) does not read the SSH configuration: {denied[0]}", hint="chmod go-w the file")
+            raise InvalidOption(f"ssh(1) does not read the SSH configuration: {denied[0].strip()}", hint="chmod go-w the file")
         return None
     found = _parse_printed(printed)
-    _drop_defaults(found, _defaults(program, Path(program).stat().st_mtime_ns))
+    if not {"hostname", "port"} <= found.keys():  # not what ssh -G prints
+        return None
+    try:
+        defaults = _defaults(program, deadline)
+    except ProgramFailed as error:
+        raise _too_long(hop.host, error) from None
+    if defaults is None:
+        return None
+    _drop_defaults(found, defaults)
     found["remotecommand"] = [_escaped(value) for value in found.get("remotecommand", ())]
-    printer = replace(lookup, home=_own_home())
+    words, printer = None, replace(lookup, home=_own_home())
     _note_address(_Values(found, printer))
     for keyword in _PATHS.keys() & found.keys():
         value = " ".join(found[keyword])
         if lookup.home == printer.home and (" " not in value or keyword == "identityagent"):
             found[keyword] = [_escaped(value) if keyword in ("userknownhostsfile", "identityagent") else value]
             continue
-        if words is None and not _prints(_PATHS[keyword], value, printer):
+        if value == " ".join(map(lookup.expand_home, _PATHS[keyword])):
+            found[keyword] = _PATHS[keyword]
+            continue
+        if words is None:
             words = _read(options, _lookup(hop, context, deadline))
-        found[keyword] = (words or {}).get(keyword, _PATHS[keyword])
+        found[keyword] = words.get(keyword, _PATHS[keyword])
         if not _prints(found[keyword], value, printer):
             hint = "set it outside Match blocks, to one path without spaces"
             raise _Values(found, lookup).invalid(f"it is not certain which files {keyword} names: {value}", hint)
@@ -250,23 +268,34 @@ def _include(path: str) -> str:
     return f'Include "{escaped}"\n'
 
 
+def _quoted(path: str) -> str:
+    """Return a path as a word of the configuration, without tokens."""
+    return '"' + re.sub(r'(["\\])', r"\\\1", path.replace("%", "%%")) + '"'
+
+
 def _parse_printed(printed: bytes) -> Settings:
     found: Settings = {}
-    for line in os.fsdecode(printed).splitlines():
+    for line in os.fsdecode(printed).split("\n"):
         keyword, _, value = line.partition(" ")
         if value:
             found.setdefault(keyword.lower(), []).append(value)
     return found
 
 
-@functools.lru_cache(maxsize=4)
-def _defaults(program: str, changed_ns: int) -> Settings:
-    """Return what ssh prints without a configuration. `changed_ns`: the time of the program's last change."""
-    context = ProgramContext((), "/")
-    try:
-        return _parse_printed(run_program([program, "-G", "-F", "none", "--", "localhost"], context, time.monotonic() + 10)[1])
-    except ProgramFailed:
-        return {}
+#: What each ssh program prints without a configuration, by its path and the time of its last change.
+_printed_defaults: dict[tuple[str, int], Settings] = {}
+
+
+def _defaults(program: str, deadline: float) -> Settings | None:
+    """Return what ssh prints without a configuration; None if it fails. Raises ProgramFailed if it does not end."""
+    key = (program, Path(program).stat().st_mtime_ns)
+    if key not in _printed_defaults:
+        command = [program, "-G", "-F", "none", "--", "localhost"]
+        status, printed, _ = run_program(command, ProgramContext((), "/"), deadline)
+        if status != 0:
+            return None
+        _printed_defaults[key] = _parse_printed(printed)
+    return _printed_defaults[key]
 
 
 def _drop_defaults(found: Settings, defaults: Settings) -> None:
@@ -310,9 +339,9 @@ def _expanded(found: Settings, lookup: Lookup) -> HostSettings:
 def _note_address(values: _Values) -> tuple[str, int]:
     """Complete what tokens stand for; return host and port."""
     lookup = values.lookup
-    lookup.address = values.first("hostname") or lookup.host
+    lookup.address = values.literal("hostname") or lookup.host
     lookup.port = lookup.port or values.port()
-    lookup.user = lookup.user or values.first("user")
+    lookup.user = lookup.user or values.literal("user")
     lookup.alias = (values.first("hostkeyalias") or "").lower() or None
     return lookup.address, lookup.port
 
@@ -329,12 +358,18 @@ class _Values:
         value = next(iter(self._found.get(keyword, ())), "")
         return value if value and value.lower() != "none" else None
 
+    def literal(self, keyword: str) -> str | None:
+        """Return the value of a setting for which `none` has no special meaning."""
+        return next(iter(self._found.get(keyword, ())), None)
+
     def flag(self, keyword: str, *, default: bool) -> bool:
         value = (self.first(keyword) or "").lower()
         return default if value not in ("yes", "true", "no", "false") else value in ("yes", "true")
 
     def port(self) -> int:
-        value = next(iter(self._found.get("port", ())), "22")
+        value = self.literal("port") or "22"
+        with suppress(OSError, ValueError):
+            value = value if value.isdecimal() else str(socket.getservbyname(value, "tcp"))
         if value.isdecimal() and 1 <= int(value) <= MAX_PORT:
             return int(value)
         raise self.invalid(f"Port {value} is not a port")

@@ -11,16 +11,17 @@ import binascii
 import hashlib
 import hmac
 import os
-import re
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import asyncssh
 
+from transports.caller import readable_file
 from transports.errors import InvalidOption
+
+from .openssh_config import matches_pattern
 
 _HASH_PREFIX = b"|1|"
 _REVOKED = b"@revoked"
@@ -127,7 +128,7 @@ def matches(names: bytes, name: str) -> bool | None:
     found = False
     for pattern in names.lower().split(b","):
         negated = pattern.startswith(b"!")
-        if _matches_pattern(pattern[negated:], wanted):
+        if matches_pattern(pattern[negated:].decode("latin-1"), wanted.decode("latin-1")):
             if negated:
                 return False
             found = True
@@ -143,14 +144,6 @@ def _matches_hash(names: bytes, wanted: bytes) -> bool | None:
     if not names.startswith(_HASH_PREFIX) or not separator or len(expected) != hashlib.sha1(usedforsecurity=False).digest_size:
         return None
     return hmac.compare_digest(hmac.new(key, wanted, hashlib.sha1).digest(), expected)
-
-
-def _matches_pattern(pattern: bytes, text: bytes) -> bool:
-    """Return whether a pattern with * and ? matches (ssh_config(5), PATTERNS); brackets are literal."""
-    if b"*" not in pattern and b"?" not in pattern:
-        return pattern == text
-    parts = (b".*" if part == b"*" else b"." if part == b"?" else re.escape(part) for part in re.split(rb"([*?])", pattern))
-    return re.fullmatch(b"".join(parts), text, re.DOTALL) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +208,7 @@ def read_file(path: str) -> bytes:
         InvalidOption: it exists but cannot be read. Unlike ssh(1), which ignores it: it may have a revocation of this host.
     """
     try:
-        return Path(path).read_bytes()
+        return readable_file(path).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return b""
     except (OSError, ValueError) as error:

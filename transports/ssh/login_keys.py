@@ -12,12 +12,11 @@ import copy
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import asyncssh
 
-from transports.caller import absolute_path
+from transports.caller import absolute_path, readable_file
 from transports.errors import AuthFailed
 
 from .connect_options import SshAuth
@@ -158,7 +157,7 @@ def _public_keys(path: str) -> list[bytes]:
     """Return the public key of an identity file: from the file next to it, or from the file itself."""
     for candidate in (f"{path}.pub", path):
         try:
-            return [asyncssh.read_public_key(candidate).public_data]
+            return [asyncssh.read_public_key(readable_file(candidate)).public_data]
         except (OSError, ValueError):
             continue
     return []
@@ -167,7 +166,7 @@ def _public_keys(path: str) -> list[bytes]:
 def _pairs_if_usable(path: str, passphrase: str | None) -> Sequence[asyncssh.SSHKeyPair]:
     """Load a key of the configuration. As in ssh(1), it is skipped if it is missing, invalid, or needs a passphrase."""
     try:
-        return [pair for pair in asyncssh.load_keypairs(Path(path), passphrase) if not pair.has_cert]
+        return [pair for pair in asyncssh.load_keypairs(readable_file(path), passphrase) if not pair.has_cert]
     except (OSError, ValueError):
         return ()
 
@@ -195,7 +194,8 @@ def _load_named_key(auth: SshAuth) -> list[asyncssh.SSHKeyPair]:
     path = auth.private_key_path
     what = f"the private key {path}" if path is not None else "the private key given as private_key_pem"
     try:
-        source = Path(absolute_path(path)) if path is not None else (auth.private_key_pem or "").strip().encode() + b"\n"
+        pem = (auth.private_key_pem or "").strip().encode() + b"\n"
+        source = pem if path is None else readable_file(absolute_path(path))
         keys = list(asyncssh.load_keypairs(source, auth.passphrase))
     except OSError as error:
         raise AuthFailed(f"cannot read {what}: {error.strerror}", hint="give the path of an existing, readable key") from error
@@ -223,6 +223,6 @@ def _wrong_passphrase(what: str) -> AuthFailed:
 
 def _certificates(path: str) -> Sequence[asyncssh.SSHCertificate]:
     try:
-        return asyncssh.load_certificates(Path(path))
+        return asyncssh.load_certificates(readable_file(path))
     except (OSError, ValueError):
         return ()

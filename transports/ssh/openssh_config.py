@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from transports.caller import readable_file
 from transports.errors import InvalidOption
 
 SYSTEM_CONFIG = "/etc/ssh/ssh_config"
@@ -44,7 +45,6 @@ class Lookup:
         execute: runs a command of Match exec; returns whether its exit status is 0.
         address: the host name that the configuration sets.
         alias: the HostKeyAlias of the configuration.
-        has_relative_include: whether the machine's file includes files by names relative to its folder.
     """
 
     host: str
@@ -56,7 +56,6 @@ class Lookup:
     execute: Callable[[str], bool]
     address: str | None = None
     alias: str | None = None
-    has_relative_include: bool = False
 
     def expand_home(self, path: str) -> str:
         """Expand a leading ~, which is the caller's home directory, or ~user."""
@@ -147,6 +146,16 @@ def read_config(files: list[tuple[str, bool]], lookup: Lookup, *, named: bool = 
     return reader.settings
 
 
+def has_relative_include(path: str, depth: int = 0) -> bool:
+    """Return whether a file of the machine, or one that it includes, includes files by names relative to its folder."""
+    matches = (_KEYWORD.match(line) for line in _read_lines(path, check=False))
+    patterns = [word for match in matches if match and match[1].lower() == "include" for word in _leading_words(match[2])]
+    if not all(pattern.startswith("/") for pattern in patterns):
+        return True
+    included = [file for pattern in patterns for file in glob.glob(pattern)]  # noqa: PTH207  (of an absolute pattern)
+    return depth < _MAX_DEPTH and any(has_relative_include(file, depth + 1) for file in included)
+
+
 class _Reader:
     """One pass over the files."""
 
@@ -201,7 +210,6 @@ class _Reader:
             raise InvalidOption(f"{self._place}: files include each other")
         matching, place = self._matching, self._place
         for pattern in self._words(rest):
-            self._lookup.has_relative_include |= not is_user and not pattern.startswith("/")
             folder = Path(self._lookup.home, ".ssh") if is_user else Path(SYSTEM_CONFIG).parent
             found = glob.glob(str(folder / self._lookup.expand_home(pattern)))  # noqa: PTH207  (of an absolute pattern)
             for path in sorted(found, key=os.fsencode):
@@ -302,7 +310,7 @@ _NEEDED = frozenset(
 def _read_lines(path: str, *, check: bool) -> Iterator[str]:
     """Return the lines of a file; none if it is missing. Raises InvalidOption."""
     try:
-        with Path(path).open("rb") as file:
+        with readable_file(path).open("rb") as file:
             status = os.fstat(file.fileno())
             if check and (status.st_uid not in (0, os.getuid()) or _others_can_write(status)):
                 raise InvalidOption(
@@ -314,7 +322,7 @@ def _read_lines(path: str, *, check: bool) -> Iterator[str]:
         return iter(())
     except OSError as error:
         raise InvalidOption(f"cannot read the SSH configuration {path}: {error.strerror}") from error
-    return iter(os.fsdecode(content).split("\n"))
+    return (line.partition("\0")[0] for line in os.fsdecode(content).split("\n"))
 
 
 def _others_can_write(status: os.stat_result) -> bool:
@@ -377,6 +385,19 @@ def matches_list(patterns: list[str], text: str) -> bool:
 
 
 def matches_pattern(pattern: str, text: str) -> bool:
-    """Return whether a pattern with * and ? matches (ssh_config(5), PATTERNS)."""
-    parts = (".*" if part == "*" else "." if part == "?" else re.escape(part) for part in re.split(r"([*?])", pattern))
-    return re.fullmatch("".join(parts), text, re.DOTALL) is not None
+    """Return whether a pattern with * and ? matches (ssh_config(5), PATTERNS). The time is bounded by both lengths."""
+    position = index = 0
+    retry: tuple[int, int] | None = None  # after the last *: a longer match of it is enough to try
+    while index < len(text):
+        letter = pattern[position : position + 1]
+        if letter == "*":
+            position += 1
+            retry = (position, index)
+        elif letter in ("?", text[index]):
+            position, index = position + 1, index + 1
+        elif retry is None:
+            return False
+        else:
+            retry = (retry[0], retry[1] + 1)
+            position, index = retry
+    return not pattern[position:].strip("*")

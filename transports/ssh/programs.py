@@ -23,6 +23,8 @@ from transports.caller import absolute_path, environment, is_directory
 #: Maximum size of a program's output, bytes. A known_hosts file of 100,000 lines has about 20 MB.
 _MAX_OUTPUT = 64 * 1024 * 1024
 _READ_BYTES = 65536
+#: How long a killed program may take to end, seconds. One of another user, or stuck in the kernel, does not end.
+_KILLED_S = 1.0
 
 
 class ProgramFailed(Exception):
@@ -66,57 +68,81 @@ def local_user() -> str:
 
 
 def run_program(
-    argv: Sequence[str], context: ProgramContext, deadline: float, *, standard_input: int = subprocess.DEVNULL
+    argv: Sequence[str],
+    context: ProgramContext,
+    deadline: float,
+    *,
+    standard_input: int = subprocess.DEVNULL,
+    output: int = subprocess.PIPE,
 ) -> tuple[int, bytes, bytes]:
     """Run a program to its end; return exit status, stdout and stderr. Blocks: call it in a thread.
 
+    What it leaves in the background may keep its output open, and is not waited for.
+
     Args:
         deadline: the time of `time.monotonic` at which it is killed, with all processes of its session.
+        output: where its stdout goes.
 
     Raises:
         ProgramFailed
     """
     try:
-        process = subprocess.Popen(
-            argv, stdin=standard_input, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **context.options
-        )
+        process = subprocess.Popen(argv, stdin=standard_input, stdout=output, stderr=subprocess.PIPE, **context.options)
     except (OSError, ValueError) as error:
         raise ProgramFailed(f"{argv[0]} cannot be started: {getattr(error, 'strerror', None) or error}") from error
-    with process:
-        try:
-            output = _read_output(process, deadline)
-            process.wait(max(deadline - time.monotonic(), 0.001))
-        except (ProgramFailed, subprocess.TimeoutExpired) as error:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            if isinstance(error, ProgramFailed):
-                raise
-            raise ProgramFailed(f"{argv[0]} did not end in time") from None
-    return process.returncode, *output
+    try:
+        printed = _read_output(process, deadline)
+        return process.wait(), *printed
+    except (ProgramFailed, OSError) as error:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_KILLED_S)
+        raise ProgramFailed(str(error)) from error
+    finally:
+        for pipe in (process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
 
 
 def _read_output(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bytes]:
-    """Read stdout and stderr to their ends. A process that escaped the kill could keep them open for ever."""
-    assert process.stdout is not None
-    assert process.stderr is not None
-    collected = {process.stdout: bytearray(), process.stderr: bytearray()}
-    with selectors.DefaultSelector() as selector:
-        for pipe in collected:
-            selector.register(pipe, selectors.EVENT_READ)
-        while selector.get_map():
-            left = deadline - time.monotonic()
-            ready = selector.select(left) if left > 0 else []
-            if not ready:
-                raise ProgramFailed(f"{_name(process)} did not end in time")
-            for key, _ in ready:
-                data = os.read(key.fd, _READ_BYTES)
-                buffer = collected[key.fileobj]  # type: ignore[index]
-                buffer += data
-                if not data:
-                    selector.unregister(key.fileobj)
-                elif len(buffer) > _MAX_OUTPUT:
-                    raise ProgramFailed(f"{_name(process)} printed more than {_MAX_OUTPUT} bytes")
-    return bytes(collected[process.stdout]), bytes(collected[process.stderr])
+    """Read stdout and stderr until the process ends, and then what is left in the pipes."""
+    stdout, stderr = bytearray(), bytearray()
+    buffers = {
+        pipe.fileno(): buffer for pipe, buffer in ((process.stdout, stdout), (process.stderr, stderr)) if pipe is not None
+    }
+    ended = os.pidfd_open(process.pid)
+    try:
+        with selectors.DefaultSelector() as selector:
+            for descriptor in (ended, *buffers):
+                os.set_blocking(descriptor, False)
+                selector.register(descriptor, selectors.EVENT_READ)
+            ready: set[int] = set()
+            while ended not in ready:
+                ready = {key.fd for key, _ in selector.select(max(deadline - time.monotonic(), 0))}
+                if not ready:
+                    raise ProgramFailed(f"{_name(process)} did not end in time")
+                for descriptor in buffers if ended in ready else ready:
+                    if not _read_available(descriptor, buffers[descriptor]) and descriptor in ready:
+                        selector.unregister(descriptor)
+                    if len(buffers[descriptor]) > _MAX_OUTPUT:
+                        raise ProgramFailed(f"{_name(process)} printed more than {_MAX_OUTPUT} bytes")
+    finally:
+        os.close(ended)
+    return bytes(stdout), bytes(stderr)
+
+
+def _read_available(descriptor: int, buffer: bytearray) -> bool:
+    """Read what is in a pipe, up to the limit; return whether more may follow."""
+    try:
+        while len(buffer) <= _MAX_OUTPUT:
+            data = os.read(descriptor, _READ_BYTES)
+            buffer += data
+            if not data:
+                return False
+    except BlockingIOError:
+        pass
+    return True
 
 
 def _name(process: subprocess.Popen[bytes]) -> str:
