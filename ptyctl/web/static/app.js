@@ -6,7 +6,7 @@ import { html, nothing, render } from "./lit.js";
 import { forgetLocks, heldLocks, onHeldLocks, resumeLocks } from "./lock.js";
 import { navigate, replaceAddress, route, show, start } from "./router.js";
 import { stream } from "./stream.js";
-import { visible } from "./text.js";
+import { isolated, visible } from "./text.js";
 import { confirmDialog, emptyState, errorBox, link, sessionPath, toastError } from "./ui.js";
 
 /** @typedef {{mount: (root: HTMLElement, params: Record<string, string>) => (() => void) | void}} View */
@@ -174,7 +174,7 @@ const heldView = (lock) =>
 
 async function signOut() {
   const held = heldLocks();
-  const names = held.map((lock) => visible(lock.name())).join(", ");
+  const names = held.map((lock) => isolated(lock.name())).join(", ");
   if (held.length && !(await confirmDialog({ title: "Give the lock back and sign out?", text: `You have the lock of ${names}.`, action: "Give back and sign out" }))) return;
   try {
     await Promise.all(held.map((lock) => lock.giveBack()));

@@ -173,7 +173,7 @@ function createLock(session) {
   /** @param {string} reason */
   const lose = (reason) => {
     typeahead.fail(reason);
-    if (current && !isMine()) toast(`${holderName()} has the lock${view ? "" : ` of ${name}`} now.`, "warn");
+    if (current && !isMine()) toast(`${holderName()} has the lock${view ? "" : ` of ${isolated(name)}`} now.`, "warn");
     setActive(false);
   };
 
@@ -185,7 +185,7 @@ function createLock(session) {
     known = false;
     if (used) {
       lose(ENDED);
-      toast(`${ENDED.slice(0, -1)}${view ? "" : ` (${name})`}.`, "warn");
+      toast(`${ENDED.slice(0, -1)}${view ? "" : ` (${isolated(name)})`}.`, "warn");
     }
   };
 

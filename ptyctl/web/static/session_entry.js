@@ -3,6 +3,7 @@
 import { call, serverTime } from "./api.js";
 import { html } from "./lit.js";
 import { stream } from "./stream.js";
+import { visible } from "./text.js";
 import { link } from "./ui.js";
 
 /** @typedef {Record<string, any>} Session an entry of the list, see docs/contracts.md */
@@ -11,11 +12,11 @@ import { link } from "./ui.js";
 const IDLE_LOCK_MS = 120_000;
 
 /**
- * The name of a session for people: its device, terminal, conversation or host, or the end of its id.
+ * The name of a session for people: its device, terminal, conversation or host, or the end of its id; hidden characters are escapes.
  * @param {Session} session
  */
 export const sessionName = (session) =>
-  session.device ?? session.device_id ?? session.terminal?.terminal_id ?? session.conversation_id ?? session.host ?? `${session.protocol === "local" ? "shell" : "session"} ${session.session_id.slice(-4)}`;
+  visible(String(session.device ?? session.device_id ?? session.terminal?.terminal_id ?? session.conversation_id ?? session.host ?? `${session.protocol === "local" ? "shell" : "session"} ${session.session_id.slice(-4)}`));
 
 /**
  * Follows a session: `changed` gets its name, which becomes part of the page's title, and its entry while it is open. The name of
@@ -39,7 +40,7 @@ export function followSession(id, changed) {
 /** @param {string} id */
 async function storedName(id) {
   const { hits } = await call("search", { session_id: id, limit: 1 });
-  return hits[0]?.device ?? hits[0]?.device_id ?? id;
+  return visible(String(hits[0]?.device ?? hits[0]?.device_id ?? id));
 }
 
 /** Protocol and address, platform, role, opener and the other node of a fleet. @param {Session} session */

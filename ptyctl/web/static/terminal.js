@@ -9,6 +9,7 @@ import { Terminal as XTerm } from "/vendor/@xterm/xterm/lib/xterm.mjs";
 import { unicodeProvider } from "./cells.js";
 import { colourName, palette } from "./colours.js";
 import { hasFastWebgl, onPreferenceChange } from "./features.js";
+import { visible } from "./text.js";
 import { confirmDialog, fromBase64 } from "./ui.js";
 
 /**
@@ -162,7 +163,7 @@ function swallowQueries({ parser }) {
 /** @param {string} address */
 async function openLink(address) {
   if (!/^https?:\/\//i.test(address)) return;
-  const answer = await confirmDialog({ title: "Open this address?", text: address, action: "Open in a new tab" });
+  const answer = await confirmDialog({ title: "Open this address?", text: visible(address), action: "Open in a new tab" });
   if (answer) open(address, "_blank", "noopener,noreferrer");
 }
 

@@ -9,12 +9,17 @@ const HIDDEN = /(?!\n)[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}\u034f\u115f\u1160\u1
  * The text with hidden characters as escapes such as `\x1b`.
  * @param {string} text
  */
-export const visible = (text) =>
-  text.replace(HIDDEN, (letter) => {
-    const code = (letter.codePointAt(0) ?? 0).toString(16);
-    if (code.length > 4) return `\\U${code.padStart(8, "0")}`;
-    return code.length > 2 ? `\\u${code.padStart(4, "0")}` : `\\x${code.padStart(2, "0")}`;
-  });
+export const visible = (text) => text.replace(HIDDEN, escaped);
+
+/** A sentence of the page: as `visible`, but it keeps the marks of `isolated`. @param {string} text */
+export const sentence = (text) => text.replace(HIDDEN, (letter) => (/[\u2068\u2069]/.test(letter) ? letter : escaped(letter)));
+
+/** @param {string} letter */
+function escaped(letter) {
+  const code = (letter.codePointAt(0) ?? 0).toString(16);
+  if (code.length > 4) return `\\U${code.padStart(8, "0")}`;
+  return code.length > 2 ? `\\u${code.padStart(4, "0")}` : `\\x${code.padStart(2, "0")}`;
+}
 
 /**
  * A name that others chose, for a sentence: its hidden characters are escapes, and its direction does not reorder the sentence.

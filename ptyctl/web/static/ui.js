@@ -3,7 +3,7 @@
 import { ApiError, serverTime } from "./api.js";
 import { copyText, store } from "./features.js";
 import { html, nothing, render } from "./lit.js";
-import { name, visible } from "./text.js";
+import { name, sentence, visible } from "./text.js";
 
 /** @typedef {import("./lit.js").TemplateResult} Template */
 
@@ -166,7 +166,7 @@ export function toast(message, kind = "") {
   }
   const item = document.createElement("div");
   item.className = `toast ${kind}`;
-  item.textContent = message;
+  item.textContent = sentence(message);
   list.append(item);
   setTimeout(() => item.remove(), TOAST_MS);
 }
@@ -187,7 +187,8 @@ export function toastError(error) {
  * @param {{title: string, text?: unknown, action: string, input?: string, value?: string, required?: boolean, danger?: boolean}} options
  * @returns {Promise<string | true | null>}
  */
-export function confirmDialog({ title, text, action, input, value = "", required = false, danger = false }) {
+export function confirmDialog({ title: asked, text, action, input, value = "", required = false, danger = false }) {
+  const title = sentence(asked);
   const dialog = document.createElement("dialog");
   document.body.append(dialog);
   return new Promise((resolve) => {
@@ -200,7 +201,7 @@ export function confirmDialog({ title, text, action, input, value = "", required
     render(
       html`<form method="dialog" aria-label=${title}>
         <h2>${title}</h2>
-        ${text ? html`<p>${text}</p>` : nothing} ${input ? field : nothing}
+        ${text ? html`<p>${typeof text === "string" ? sentence(text) : text}</p>` : nothing} ${input ? field : nothing}
         <div class="actions">
           <button type="submit" value="cancel" formnovalidate>Cancel</button>
           <button type="submit" value="ok" class=${danger ? "danger" : "primary"}>${action}</button>

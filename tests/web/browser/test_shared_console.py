@@ -203,3 +203,22 @@ def _check_keys(oracle: Oracle, rows: list[dict[str, Any]], holds: list[tuple[st
         assert f"include {person}" in typed[person]
     for principal, letter in {"ada": "E", "eve": "F", "alice": "A", "bob": "B"}.items():
         assert set(typed[principal]) & set("EFAB") == {letter}
+
+
+async def test_name_of_a_session_with_hidden_characters_is_shown_escaped(desk: Desk) -> None:
+    with_override = "core\u202e?sedoc lla dna"
+    session = await desk.open_session(
+        protocol="local", command=("sleep", "1000"), session_type="console", device_id=with_override
+    )
+    page = await desk.open(f"/s/{session}")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("core\\u202e?sedoc lla dna")
+    await page.wait_for_function("() => document.title.includes('core')")
+    assert "\u202e" not in await page.title()
+    await page.get_by_role("button", name="Close …").click()
+    await expect(page.get_by_role("dialog").get_by_role("heading")).to_have_text("Close core\\u202e?sedoc lla dna?")
+    shown = await page.evaluate("""async () => {
+        const { toast } = await import("/static/ui.js");
+        toast("a\\u202eb");
+        return document.querySelector(".toast").textContent;
+    }""")
+    assert shown == "a\\u202eb"

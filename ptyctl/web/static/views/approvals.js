@@ -220,7 +220,7 @@ export function mount(root) {
   /** Scrolls the screen to the marked text. */
   function showMark() {
     const box = root.querySelector(".screen");
-    const mark = root.querySelector(".screen .row:has(.typed)");
+    const mark = root.querySelector(".screen .typed")?.closest(".row");
     if (box && mark) box.scrollTop += Math.max(0, mark.getBoundingClientRect().bottom + 8 - box.getBoundingClientRect().bottom);
   }
 
@@ -458,6 +458,6 @@ function withText(screen, text) {
     const before = index ? [] : (attributes[row] ?? []).filter((/** @type {any} */ run) => run.end <= col);
     attributes.splice(row + index, index ? 0 : 1, [...before, { begin, end: begin + toCells(line, 0).length, typed: true }]);
   });
-  const last = Math.max(row + lines.length, rows.findLastIndex((text) => text.trim()) + 1);
+  const last = Math.max(row + lines.length, rows.reduce((end, text, index) => (text.trim() ? index + 1 : end), 0));
   return { rows: rows.slice(0, last), attributes, cols: screen.cols };
 }

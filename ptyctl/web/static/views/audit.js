@@ -108,7 +108,7 @@ function rowView(row) {
     <td><time datetime=${date.toISOString()}>${date.toLocaleString()}</time></td>
     <td><span class="badge">${row.event.replaceAll("_", " ")}</span></td>
     <td>${name(row.principal)} ${row.task ? html`<small>${name(row.task)}</small>` : nothing}</td>
-    <td>${row.session_id ? link(sessionPath(row.session_id), sessionName(row)) : (row.device ?? "")}</td>
+    <td>${row.session_id ? link(sessionPath(row.session_id), name(sessionName(row))) : name(row.device ?? "")}</td>
     <td class="details">
       ${row.text === undefined ? nothing : html`<code class="typed">${visible(row.text)}</code>`}
       ${details.map(([name, value]) => html`<span><small>${name}</small> ${detail(row, name, value)}</span> `)}

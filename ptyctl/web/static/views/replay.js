@@ -160,7 +160,7 @@ export function mount(root, params) {
     await loaded;
     if (closed) return;
     const places = blocks.map((block) => block.raw_begin);
-    const place = direction > 0 ? places.find((begin) => begin > offset) : places.findLast((begin) => begin < offset);
+    const place = direction > 0 ? places.find((begin) => begin > offset) : places.filter((begin) => begin < offset).at(-1);
     await seek(place ?? (direction > 0 ? size : 0));
   }
 
@@ -177,7 +177,7 @@ export function mount(root, params) {
   }
 
   /** The block at the present place. */
-  const currentBlock = () => blocks.findLast((block) => block.raw_begin <= offset && offset <= (block.raw_end ?? Infinity));
+  const currentBlock = () => blocks.filter((block) => block.raw_begin <= offset && offset <= (block.raw_end ?? Infinity)).at(-1);
 
   function controls() {
     const block = currentBlock();

@@ -5,7 +5,7 @@ import { given, since, submitFilters, textField, timeField } from "../filters.js
 import { html, nothing, render, repeat } from "../lit.js";
 import { query } from "../router.js";
 import { sessionName } from "../session_entry.js";
-import { marked, visible } from "../text.js";
+import { marked, name, visible } from "../text.js";
 import { blockBadge, emptyState, errorBox, link, sessionPath, timeAgo } from "../ui.js";
 
 /** @typedef {Record<string, any>} Hit a command, see docs/contracts.md */
@@ -86,7 +86,7 @@ export function mount(root) {
     return html`<section class="card hits">
       <header>
         ${link(sessionPath(hit.session_id, `/b/${hit.block_id}`), marked(hit.cmd, text, regex), "cmd")}
-        ${blockBadge(hit)} ${link(sessionPath(hit.session_id), sessionName(hit))}
+        ${blockBadge(hit)} ${link(sessionPath(hit.session_id), name(sessionName(hit)))}
         <span class="meta">${hit.mode ?? ""} ${timeAgo(hit.ts_begin)}</span>
         ${hit.error_hints ? html`<span class="meta">${visible(hit.error_hints[0] ?? "")}</span>` : nothing}
       </header>

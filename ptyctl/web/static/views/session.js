@@ -235,9 +235,11 @@ export function mount(root, params) {
     if (isProgramRunning()) return keyboard.type(`${text}\r`);
     try {
       const reply = await act("ptyctl_session_exec", { session_id: session, task_id: taskId(), cmd: text, timeout_ms: EXEC_WAIT_MS, ...(clock && notAfter(clock, mark())) }, { silence: silence() });
-      if (reply.done_reason === "approval") toast(`“${text}” waits for an approval: ${reply.approval?.reason ?? ""}`, "warn");
-      else if (reply.policy) toast(reply.policy.reason, "warn");
+      if (reply.done_reason === "approval") toast(`“${isolated(text)}” waits for an approval: ${isolated(reply.approval?.reason ?? "")}`, "warn");
+      else if (reply.policy) toast(isolated(reply.policy.reason), "warn");
     } catch (failed) {
+      // It may have run: a command in the field is run by a mere Enter.
+      if (failed instanceof ApiError && failed.error_code === "OFFLINE") return toast(`No answer came to “${isolated(text)}”: look at the terminal whether it ran.`, "bad");
       toastError(failed);
       if (!field.value) field.value = text;
     }
@@ -259,7 +261,7 @@ export function mount(root, params) {
   /** Ends the session: the way to stop or decline what an agent works at in it. */
   async function closeSession() {
     const text = "All its programs end, whoever has the lock. The history stays.";
-    if (!(await confirmDialog({ title: `Close ${name}?`, text, action: "Close the session", danger: true }))) return;
+    if (!(await confirmDialog({ title: `Close ${isolated(name)}?`, text, action: "Close the session", danger: true }))) return;
     await act("ptyctl_session", { action: "close", session_id: session, task_id: taskId(), force: true }, { silence: silence() }).catch(toastError);
   }
 
