@@ -90,27 +90,35 @@ class Marker:
     nonce: str
     dialect: Dialect = "posix"
 
-    def line(self, command: str, counter: int, *, define: bool = True) -> str:
+    def line(self, command: str, counter: int, *, define: bool = True, defined_at: int | None = None) -> str:
         """Return one logical line that runs `command` between a begin mark (`counter`) and an end mark (`counter` + 1).
 
         `define` includes the definition of the function that prints a mark. The shell keeps the function, so that later lines
-        can omit it and are echoed in a third of the time. `$?` is preserved for the command and after it. The leading blank
+        can omit it and are echoed in a third of the time. With `defined_at`, the counter of the line that has defined it, any
+        other shell refuses the line (`refusal`): the variable that the definition sets is missing there, and fish does not know
+        the syntax. `$?` is preserved for the command and after it. The leading blank
         keeps the line out of the history of shells that are configured so (HISTCONTROL, HIST_IGNORE_SPACE).
         """
-        begin, separator = f"{FUNCTION} {counter} B ", ";"
+        is_bound = not define and defined_at is not None and self.dialect != "fish"
+        begin, separator = f"{FUNCTION} {counter}{f'${{{FUNCTION}_{defined_at}?}}' if is_bound else ''} B ", ";"
         previous = self._status
         if define:  # defining a function sets the status, so the previous one is expanded first
             if self.dialect == "fish":
                 begin = f"eval {self._quote(f'{self._definition()};{begin}')}"
             else:
                 history = "" if self.dialect == "zsh" else f"{_WITHOUT_HISTORY};"
-                begin = f"{_BEFORE_EVAL}=$?;{history}{self._definition()};{begin}"
+                begin = f"{_BEFORE_EVAL}=$?;{history}{self._definition()};{FUNCTION}_{counter}=;{begin}"
                 previous = f'"${_BEFORE_EVAL}"{_AND_ON}'
         evaluated = self.eval_command(command)
         if self.dialect == "zsh" and _USES_JOB.search(command) and is_typable(command):
             evaluated, separator = command, "" if command.endswith("&") else ";"
         line = f" {begin}{previous};{evaluated}{separator}{self.end_line(counter + 1).lstrip()}"
         return line.replace(_RETURN, f"\n{_RETURN}", 1) if define and _first_row_bytes(line) > _ROW_BYTES else line
+
+    @staticmethod
+    def refusal(defined_at: int) -> bytes:
+        """Return what the message of a shell contains that refuses a line of another shell."""
+        return f"{FUNCTION}_{defined_at}: ".encode()
 
     def end_line(self, counter: int) -> str:
         """Return a line that prints an end mark with the status of the previous command, and keeps that status."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from pathlib import Path
@@ -91,7 +92,8 @@ async def test_exec_in_shell_that_another_task_has_started_is_busy_once(shell: S
 async def test_shell_that_ends_during_command_of_task_is_reported_before_the_next(shell: SessionHandle) -> None:
     await shell.exec("bash --norc --noprofile", timeout_ms=PATIENCE_MS)
     pid = int((await shell.exec("echo $$", timeout_ms=PATIENCE_MS)).stdout)
-    running = await shell.exec("cat", timeout_ms=0)
+    running = await shell.exec("echo beg''un; cat", timeout_ms=0)
+    await read(shell, cursor="0", until_regex="begun\n", timeout_ms=PATIENCE_MS)
     os.kill(pid, signal.SIGHUP)
     await shell.wait(running.block_id, timeout_ms=PATIENCE_MS)
     with refused(ErrorCode.BUSY, "another shell"):
@@ -123,3 +125,22 @@ async def test_approved_line_is_not_typed_in_a_shell_that_was_entered_since(tmp_
         await write(shell, data="echo do''ne\n")
         await read(shell, cursor=begin, until_regex="done\n", timeout_ms=PATIENCE_MS)
     assert not [path for path in (tmp_path / "held", tmp_path / "inner/held") if path.exists()]
+
+
+@in_each
+@pytest.mark.parametrize("nested", ["bash --norc --noprofile", "dash"])
+async def test_command_typed_while_its_shell_ends_is_not_run_by_the_shell_below(shell: SessionHandle, nested: str) -> None:
+    require_program("dash", "dash")
+    await shell.exec(nested, timeout_ms=PATIENCE_MS)
+    pid = int((await shell.exec("echo $$", timeout_ms=PATIENCE_MS)).stdout)
+    os.kill(pid, signal.SIGSTOP)  # it reads nothing
+    running = asyncio.ensure_future(shell.exec("echo wro''ng", timeout_ms=PATIENCE_MS))
+    await read(shell, until_regex="never", timeout_ms=200)
+    os.kill(pid, signal.SIGKILL)
+    with refused(ErrorCode.BUSY, "another shell") as caught:
+        await running
+    details = caught.value.details
+    assert details["reason"] == "other_shell"
+    assert details["before"] != details["now"]
+    assert (await shell.exec("echo meant", timeout_ms=PATIENCE_MS)).stdout == "meant\n"
+    assert "wrong" not in await spool(shell)

@@ -176,6 +176,12 @@ class ShellReader:
         )
         self._remember(owner, now if is_expected else before)
 
+    def change_reported(self, owner: Owner) -> ShellIdentity:
+        """Expect any shell for the next command of a task, as another shell refused the last one; return the one that reads."""
+        self.settled = None
+        self._last.pop(owner, None)
+        return self.now()
+
     def typed(self, owner: Owner, data: bytes) -> None:
         """Note input of a task. A line that may end or start a shell, and keys, let the task expect another one."""
         self._typed += data

@@ -62,12 +62,12 @@ _ZSH_RESTORE = "(( ! ${+__ptyctl_kept} )) || { unset __ptyctl_kept; unsetopt his
 class ProbedShell:
     """The result of a probe: a marker that the shell understands, or why there is none.
 
-    `defined`: the shell has the marker's function already.
+    `defined_at`: the counter of the line with which the shell has got the marker's function; None without that.
     """
 
     marker: Marker | None
     why: str | None = None
-    defined: bool = False
+    defined_at: int | None = None
 
 
 @contextmanager
@@ -115,12 +115,13 @@ async def probe_shell(
     if has_marks:
         return ProbedShell(marker)
     marks: list[PlacedMark] = []
+    counter = stream.next_counter(nonce)
     unsubscribe = stream.subscribe(PlacedMark, marks.append)
     try:
-        await _output_of(terminal, profile, marker.line(":", stream.next_counter(nonce)), writer)
+        await _output_of(terminal, profile, marker.line(":", counter), writer)
     finally:
         unsubscribe()
-    return ProbedShell(marker, defined=True) if marks else ProbedShell(AsciiMarker(nonce, dialect))
+    return ProbedShell(marker, defined_at=counter) if marks else ProbedShell(AsciiMarker(nonce, dialect))
 
 
 async def _output_of(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.api.exec import DoneReason
 from ptyctl.core.control_sequences import BRACKETED_PASTE, ESC
 from ptyctl.core.hidden_ranges import ERASE_ROW, shown_command
@@ -15,7 +15,7 @@ from ptyctl.core.marker import FISH_CHECK_KEY, AsciiMarker, Marker, as_paste, is
 from ptyctl.core.marks import OSC_NUMBER, PlacedMark
 from ptyctl.core.renderer import render
 from ptyctl.core.search import Search, compile_pattern
-from ptyctl.core.shells import Dialect, only_sets_up, quote_word, reads_lines, shell_change
+from ptyctl.core.shells import Dialect, may_end_shell, only_sets_up, quote_word, reads_lines, shell_change
 from ptyctl.files import write_memory_file
 from ptyctl.platforms.device_profile import PAGER_LINE, QUESTION
 from ptyctl.policy.shell_end import is_read_as_given
@@ -45,6 +45,7 @@ _TAIL_BYTES = 128 * 1024
 MARK_SENDER_S = 0.1
 #: Types at an empty line only, as for a command.
 _AT_EMPTY_LINE = Writer(system=True, command=True)
+_OTHER_SHELL = "another shell reads than at the end of the last command of this task: it ended before the command began"
 _NOT_RUN = "the command was not run: functions in the shell replace the builtin eval and the builtins that could call it"
 
 
@@ -347,6 +348,7 @@ class MarkerStrategy(ShellStrategy):
     Attributes:
         marker: the marker used.
         defined: whether the shell has the function that sends marks.
+        defined_at: the counter of the line that has defined it; None if it is not known.
     """
 
     def __init__(
@@ -355,6 +357,7 @@ class MarkerStrategy(ShellStrategy):
         marker: Marker,
         *,
         defined: bool,
+        defined_at: int | None = None,
         nested: bool,
         local: bool,
         program: tuple[int, str] | None = None,
@@ -369,7 +372,9 @@ class MarkerStrategy(ShellStrategy):
         super().__init__(terminal)
         self._gate = terminal.gate
         self.marker = marker
-        self.defined = defined
+        self.defined, self.defined_at = defined, defined_at if defined else None
+        self._bound_to: int | None = None
+        self._typed_raw = 0
         self._counter = 0
         self._nested = nested
         self._dialect = marker.dialect if local and not nested else None  # a nested shell may be another user's
@@ -377,13 +382,17 @@ class MarkerStrategy(ShellStrategy):
         self._end: PlacedMark | None = None
         self._end_due = 0.0
         self._outer_end: PlacedMark | None = None
+        self._outer_prompt: PlacedMark | None = None
         self._ascii_marks: _AsciiMarks | None = None
         self._prompt: _ShownPrompt | None = None
 
     async def type(self, run: Run, writer: Writer) -> None:
         stream, marker = self._stream, self.marker
         self._counter = stream.next_counter(marker.nonce)
-        line = marker.line(self._begin(run, self._dialect), self._counter, define=not self.defined)
+        line = marker.line(self._begin(run, self._dialect), self._counter, define=not self.defined, defined_at=self.defined_at)
+        self._bound_to, self._typed_raw = self.defined_at, stream.raw_size
+        if not self.defined:
+            self.defined_at = self._counter
         note = self._ending_note(
             run, "marker", counter=self._counter, dialect=marker.dialect, nested=self._nested, program=self._program,
             ascii=[marker.prefix, marker.suffix] if isinstance(marker, AsciiMarker) else None,
@@ -420,10 +429,19 @@ class MarkerStrategy(ShellStrategy):
             return None
         if self._stream.ended is not None:
             finish_run(self._terminal, run, "eof")
+        elif self._outer_prompt is not None and quiet_s >= SETTLE_S:
+            if may_end_shell(run.command) or shell_change(run.command) != "no":
+                self._finish_at_outer(run, self._outer_prompt)
+            else:
+                self._refuse_other_shell(run)
+            return None
         elif self._lacks_end_mark(run, quiet_s):
             return self._request_end_mark()
         elif self._prompt_without_mark(run, quiet_s):
             self.defined = False
+            if self._was_read_by_another_shell(run):
+                self._refuse_other_shell(run)
+                return None
             run.output_began_with_echo()
             why = "interrupted" if run.interrupted else "the shell showed its prompt, and no exit code"
             reason: DoneReason = "cancelled" if run.interrupted else "prompt"
@@ -510,11 +528,35 @@ class MarkerStrategy(ShellStrategy):
         if placed.mark.kind == "end":
             self._outer_end = placed
         elif placed.mark.kind == "prompt":
-            run.output_began_with_echo()
-            end = self._outer_end or placed
-            finish_run(
-                self._terminal, run, "marks", raw_end=end.raw_begin, spool_end=end.spool_begin, exit_code=placed.mark.status
-            )
+            if self._was_read_by_another_shell(run):
+                self._refuse_other_shell(run)
+                return
+            if self._bound_to is not None and run.raw_begin is None and not run.interrupted and self._outer_prompt is None:
+                self._outer_prompt = placed  # the outer shell has yet to read and to refuse the line
+                self.checks_output, self.next_check = True, self._terminal.now() + SETTLE_S
+                return
+            self._finish_at_outer(run, placed)
+
+    def _finish_at_outer(self, run: Run, placed: PlacedMark) -> None:
+        run.output_began_with_echo()
+        end = self._outer_end or placed
+        finish_run(self._terminal, run, "marks", raw_end=end.raw_begin, spool_end=end.spool_begin, exit_code=placed.mark.status)
+
+    def _was_read_by_another_shell(self, run: Run) -> bool:
+        """Return whether a shell has refused the line because it was for another one, which has ended."""
+        if self._bound_to is None or run.raw_begin is not None:
+            return False
+        output = self._stream.read_raw(self._typed_raw, self._stream.raw_size)
+        return Marker.refusal(self._bound_to) in output
+
+    def _refuse_other_shell(self, run: Run) -> None:
+        """End a run whose command was not evaluated, because the shell below has read it."""
+        error = PtyctlError(ErrorCode.BUSY, _OTHER_SHELL, {"reason": "other_shell"}, hint=NextStep.CHECK_SHELL)
+        self.defined, self.defined_at = False, None
+        if self._terminal.foreground_shell() == "fish":  # it keeps a line that it refuses in its editor
+            self._terminal.unfinished_line.doubt(self._stream.raw_size)
+        run.output_began_with_echo()
+        finish_run(self._terminal, run, "cancelled", failure=error, cancel_reason=error.message)
 
     def _prompt_without_mark(self, run: Run, quiet_s: float) -> bool:
         """Return whether the prompt ends the run without a mark.

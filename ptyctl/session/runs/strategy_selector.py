@@ -98,6 +98,8 @@ class StrategySelector:
         self._has_line_editor = True
         self._installed_in: ProbedShell | None = None
         self._defined_marker: Marker | None = None
+        #: The counter of the line that has defined its function; None if it is not known.
+        self._defined_at: int | None = None
         self._without_prompt = False
         self._shell_program: tuple[int, str] | None = None
         self._entered_in_fish = False
@@ -172,6 +174,7 @@ class StrategySelector:
                     self._terminal,
                     marker,
                     defined=self._defined_marker == marker,
+                    defined_at=self._defined_at,
                     nested=self._marks_lost,
                     local=self._program is not None and self._terminal.shell_in_foreground() is not False,
                     program=self._shell_program,
@@ -238,6 +241,7 @@ class StrategySelector:
             self.strategy.close()
         if isinstance(self.strategy, MarkerStrategy):
             self._defined_marker = self.strategy.marker if self.strategy.defined else None
+            self._defined_at = self.strategy.defined_at
             if run.result is not None and run.result.done_reason == "prompt":  # no mark: another shell may be in the foreground
                 self.shell, self._marks_lost = None, True
         elif isinstance(self.strategy, MarksStrategy):
@@ -322,7 +326,8 @@ class StrategySelector:
             if self.shell is not None and self.shell.marker is not None:
                 if (program := self._terminal.reading_program()) is not None:  # and none that the shell runs for its prompt
                     self._shell_program = program
-                self._defined_marker = self.shell.marker if self.shell.defined else None
+                self._defined_at = self.shell.defined_at
+                self._defined_marker = self.shell.marker if self._defined_at is not None else None
                 await self._terminal.learn_first_prompt_wait()
             await self._clear_shell_line(run)
         elif not self._terminal.has_unfinished_line:
