@@ -33,8 +33,6 @@ _LEAVING = frozenset((b"q", b"Q", b":q", b"ZQ", b"\x1b"))
 _PAGER_LINE = re.compile(
     r"^:$|\(END\)|^lines \d+-\d+|^ ?Manual page |^--\s?\(?More\b|\(press h for help or q to quit\)", re.IGNORECASE
 )
-#: A last line that ends in reverse video, as less shows the name of the file.
-_IN_STANDOUT = re.compile(rb"\x1b\[7m[^\x1b\r\n]+\x1b\[(?:27|0)?m(?:\x1b\[K)?$")
 _ONE_LINE = re.compile(rb"[^\r\n]*[\r\n]")
 #: How often it is checked whether a program waits in a read(2): it may wait for a lock there at first.
 _ATTEMPTS = 5
@@ -161,7 +159,7 @@ class ForegroundReader:
         line = terminal.last_line().strip()
         if terminal.shows_alternate_screen() or _PAGER_LINE.search(line) is not None:
             return True
-        return _IN_STANDOUT.search(self._stream.last_raw_line()) is not None and not self._far_end.profile().may_ask(line)
+        return terminal.ends_in_reverse_video() and not self._far_end.profile().may_ask(line)
 
     def asks_for_line(self) -> bool:
         """Return whether the program in the foreground reads a line; on another machine, whether it shows a question."""

@@ -42,7 +42,10 @@ async def test_exec_returns_exit_code(session: SessionHandle) -> None:
     assert (await session.exec("sh -c 'kill -9 $$'")).exit_code == 137
 
 
-@pytest.mark.parametrize("command", ["seq 500 | less", "seq 500 | less -X", "seq 500 | more"])
+@pytest.mark.parametrize(
+    "command",
+    ["seq 500 | less", "seq 500 | less -X", "seq 500 | more", "seq 500 | less -X -Ptext", "seq 500 | LESS=-M less -X"],
+)
 async def test_exec_of_pager_reports_that_it_waits_for_a_key(session: SessionHandle, command: str) -> None:
     require_program("less", "less")
     asked = await session.exec(command, timeout_ms=PATIENCE_MS)

@@ -32,6 +32,8 @@ REPORT_LOST = (
 )
 #: A line editor moves up to a row of its line, and down again: the cursor's line begins before the last line feed then.
 _CURSOR_UP = re.compile(rb"\x1b\[\d*A")
+#: The end of a line that less shows in reverse video.
+_IN_REVERSE_VIDEO = re.compile(rb"\x1b\[7m[^\x1b\r\n]+\x1b\[(?:27|0)?m(?:\x1b\[K)?$")
 #: A line editor sends it when it begins to read a line.
 _BRACKETED_PASTE_ON, _BRACKETED_PASTE_OFF = (b"\x1b[?%d%c" % (BRACKETED_PASTE, final) for final in b"hl")
 #: fish moves with it to the row below a prompt that fills its row: the cursor is still in the prompt's line.
@@ -312,6 +314,10 @@ class TerminalState:
     def program_hides_input(self) -> bool:
         """Return whether a line is read without echo, and not by a shell; False if that is unknown."""
         return self.echo_off() and self.foreground_shell() is None
+
+    def ends_in_reverse_video(self) -> bool:
+        """Return whether the last line ends in reverse video, as less shows the name of the file."""
+        return _IN_REVERSE_VIDEO.search(self.stream.last_raw_line()) is not None
 
     def reads_lines(self) -> bool:
         """Return whether the terminal is certainly in canonical mode: the program gets its input line by line."""

@@ -222,6 +222,7 @@ class ShellStrategy(CompletionStrategy):
         terminal = self._terminal
         is_full_screen, is_pager = terminal.shows_alternate_screen(), PAGER_LINE.matches(line)
         if terminal.shell_in_foreground() is None:
+            is_pager = is_pager or terminal.ends_in_reverse_video()
             return is_full_screen or (is_pager and not terminal.line_editor_active())
         if in_program and (is_full_screen or (is_pager and terminal.relays_shell())) and terminal.waits_for_input() is True:
             return True
