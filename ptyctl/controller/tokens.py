@@ -77,7 +77,8 @@ class TokenFile:
             PtyctlError: POLICY_DENIED, IO_ERROR; INVALID_ARGUMENT for a damaged file.
         """
         try:
-            with open_for_reading(self._path) as opened:
+            # an administrator may link to it, as in a mounted secret; owner and mode of the file itself count
+            with open_for_reading(Path(os.path.realpath(self._path))) as opened:
                 status = os.fstat(opened.fileno())
                 content = opened.read(min(status.st_size, MAX_JSON_BYTES))
         except FileNotFoundError:
@@ -97,11 +98,14 @@ class TokenFile:
             raise invalid(f"{self._path} is damaged", hint=hint) from None
 
     def identity_of(self, name: str) -> str | None:
-        """Return a text that identifies the valid token of this name; None without one, and while the file cannot be used."""
+        """Return a text that identifies the valid token of this name; None without one.
+
+        While the file cannot be used, the text equals no other one: what is bound to it is stale, now and later.
+        """
         try:
             token = self.load().get(name)
         except PtyctlError:
-            return None
+            return f"unknown {secrets.token_hex()}"
         return token.sha256 if token is not None and token.is_valid(time.time()) else None
 
     def create(self, principal: Principal, expires_at: int | None) -> str:

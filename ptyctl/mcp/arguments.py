@@ -137,7 +137,7 @@ def _shape_text(kinds: _Kinds, text: str, *, takes_text: bool) -> Any:
         return text
     try:
         value = from_json(text, allow_inf_nan=False)
-    except ValueError:
+    except (TypeError, ValueError):  # TypeError: a lone surrogate
         return text
     types = [kind for kind, _ in kinds]
     if isinstance(value, list) and any(get_origin(kind) is tuple for kind in types):

@@ -56,7 +56,8 @@ class TerminalCall(Request):
 def _in_contract_form(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return a request in the types of the contract's fields, without empty values for which the contract would refuse it."""
     fields = CanonicalRequest.model_fields
-    if arguments.get("action") in ALIASES:
+    action = arguments.get("action")
+    if isinstance(action, str) and action in ALIASES:
         fields = fields | {name: _field_at(part, field) for name, (part, field) in LEGACY_PLACES.items()}
     shaped = _with_program(shape(fields, arguments))
     if isinstance(execution := shaped.get("execution"), dict):
@@ -84,7 +85,7 @@ def _with_program(execution: dict[str, Any]) -> dict[str, Any]:
     if isinstance(command, str) and command.lstrip().startswith("["):
         try:
             command = from_json(command)
-        except ValueError:
+        except (TypeError, ValueError):  # TypeError: a lone surrogate
             return execution
     if not isinstance(command, list) or not command or execution.get("args"):
         return execution

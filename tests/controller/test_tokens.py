@@ -171,3 +171,25 @@ def test_failed_write_keeps_the_stored_tokens(file: TokenFile, path: Path, monke
     with refused(ErrorCode.IO_ERROR, "No space left"):
         file.create(VIEWER, None)
     assert path.read_bytes() == before
+
+
+def test_token_file_behind_a_link_is_loaded_with_the_checks_of_the_file(file: TokenFile, path: Path, tmp_path: Path) -> None:
+    text = file.create(VIEWER, None)
+    target = path.rename(tmp_path / "secret")
+    path.symlink_to(target)
+    assert name_of(Tokens(file, None), text) == VIEWER.name
+    target.chmod(0o644)
+    with refused(ErrorCode.POLICY_DENIED):
+        file.load()
+
+
+def test_identity_of_a_token_in_an_unusable_file_equals_no_other(file: TokenFile, path: Path) -> None:
+    assert file.identity_of(VIEWER.name) is None
+    file.create(VIEWER, None)
+    valid = file.identity_of(VIEWER.name)
+    content = path.read_text()
+    path.write_text("damaged")
+    unknown = [file.identity_of(VIEWER.name) for _ in range(2)]
+    path.write_text(content)
+    assert file.identity_of(VIEWER.name) == valid
+    assert len({valid, None, *unknown}) == 4

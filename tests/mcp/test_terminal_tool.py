@@ -102,3 +102,15 @@ async def test_other_runtimes_are_for_clients_that_may_open_any_session(
             responses = [await call_terminal(server, request, None) for server in (controller, fleet)]
     expected = "PM_TERM_INVALID_MODE" if allowed else "PM_TERM_BLOCKED_DESTRUCTIVE"
     assert [response.payload()["error"]["code"] for response in responses] == [expected] * 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *({"action": action} for action in (["exec"], {"a": 1}, None, 1)),
+        *({"action": "execute", name: '{"a":"\ud800"}'} for name in ("execution", "target")),
+        {"action": "execute", "execution": {"command": '["\ud800"]'}},
+    ],
+)
+def test_arguments_of_any_type_are_kept_for_the_report_of_the_contract(arguments: dict[str, Any]) -> None:
+    assert TerminalCall.of(arguments).arguments == arguments
