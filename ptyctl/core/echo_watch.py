@@ -249,8 +249,8 @@ class EchoWatch:
         if not shown.startswith(before.rstrip()) or _is_masked(text):
             return False
         rest = shown[len(before) :] if shown.startswith(before) else shown[len(before.rstrip()) :].lstrip()
-        if not text:
-            return not rest.strip()
+        if not text:  # the row does not tell whether text that was erased was shown
+            return not rest.strip() and not any(piece.is_text for piece in line.pieces)
         return rest.rstrip() == text or (rest.startswith(text) and (line.keys or rest[len(text) :].startswith("  ")))
 
     def _is_later_echo(self, line: _Line, shown: str, *, follows: bool) -> bool:

@@ -235,7 +235,7 @@ class Session:
             width=lambda: self.cols,
             on_notice=self.notices.post,
         )
-        self.typed_echo = TypedEcho(self.terminal, self.profile, self._echo_decided)
+        self.typed_echo = TypedEcho(self.terminal, self.profile, lambda: self.runs.current is not None, self._echo_decided)
         self.prompt = self.terminal.prompt
         self.selector = StrategySelector(
             self.terminal,

@@ -192,3 +192,19 @@ def test_cost_of_output_below_many_typed_lines_does_not_grow_with_their_number()
         return lines_of(lambda: far_end.show("other\r\n" * 5000))
 
     assert cost(3200) < 8 * cost(200)
+
+
+@pytest.mark.parametrize("erase", ["\x15", "\x17", "\x7f" * len(SECRET)])
+@pytest.mark.parametrize("end", ["\r", "\x03"])
+@pytest.mark.parametrize("together", [False, True])
+def test_text_without_echo_that_is_erased_stays_hidden(erase: str, end: str, together: bool) -> None:
+    far_end = FarEnd(QUESTION)
+    for keys in [SECRET + erase + end] if together else [SECRET, erase, end]:
+        far_end.type(keys)
+    far_end.show("\r\nwrong\r\n".encode() + QUESTION)
+    assert SECRET not in "".join(far_end.texts(True))
+    assert "".join(far_end.texts(False)).startswith(SECRET)
+
+
+def test_erased_text_is_shown_with_the_echo_of_the_rest() -> None:
+    assert FarEnd().type("nope\x15uptime\r").show("uptime\r\n").texts(True) == ["nope\x15uptime\r"]

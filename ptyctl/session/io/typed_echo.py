@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from ptyctl.core.control_sequences import BRACKETED_PASTE
 from ptyctl.core.echo_watch import EchoWatch, TypedPiece
 from ptyctl.core.secret_masker import ECHO_TIMEOUT_S
 from ptyctl.platforms import DeviceProfile
@@ -16,16 +17,25 @@ from .terminal_state import TerminalState
 class TypedEcho:
     """Divides input into pieces, and decides whether each is shown.
 
-    The terminal driver of this machine reports whether it echoes; so does a shell of this machine, whose line editor reads.
-    Elsewhere (SSH, Telnet, programs that read single keys) the output tells, if a terminal echoes at all.
+    The terminal driver of this machine reports whether it echoes, and the line editor of a shell of this machine shows a command
+    line. Elsewhere (SSH, Telnet, programs and commands that read single keys) the output tells, if a terminal echoes at all.
     """
 
     def __init__(
-        self, terminal: TerminalState, profile: Callable[[], DeviceProfile], on_decided: Callable[[Sequence[TypedPiece]], None]
+        self,
+        terminal: TerminalState,
+        profile: Callable[[], DeviceProfile],
+        is_running: Callable[[], bool],
+        on_decided: Callable[[Sequence[TypedPiece]], None],
     ) -> None:
-        """Create the object. `on_decided` is called with pieces whose `shown` was None before."""
+        """Create the object.
+
+        Args:
+            is_running: whether a command of a run runs in the far end.
+            on_decided: is called with pieces whose `shown` was None before.
+        """
         self._terminal, self._stream = terminal, terminal.stream
-        self._profile = profile
+        self._profile, self._is_running = profile, is_running
         self._on_decided = on_decided
         self._watch = EchoWatch(self._is_prompt, lambda line: self._profile().may_ask(line))
         self._loop = asyncio.get_running_loop()
@@ -54,7 +64,11 @@ class TypedEcho:
             return True
         if not terminal.echo_is_known():
             return False
-        return terminal.reads_lines() or terminal.foreground_shell() is not None
+        if terminal.reads_lines():
+            return True
+        # `read -s` is a command of the shell; a line editor has bracketed paste on
+        runs_command = self._is_running() or self._stream.command_begun or BRACKETED_PASTE not in self._stream.terminal_modes
+        return not runs_command and terminal.foreground_shell() is not None
 
     @property
     def active(self) -> bool:
