@@ -497,10 +497,11 @@ class Runs:
             self._reader.command_ended_in_marked_shell(by)
             return
         owner = by.owner if isinstance(by, Writer) else by
-        if owner is not None and result is not None and result.failure is not None and result.failure.code is ErrorCode.BUSY:
+        failure = None if result is None else result.failure
+        if owner is not None and run.sent and failure is not None and failure.details.get("reason") == "other_shell":
             now = self._reader.change_reported(owner)
             described = {"before": before.describe()} if before is not None else {}
-            result.failure.details.update(described, now=now.describe())
+            failure.details.update(described, now=now.describe())
         elif owner is not None and run.sent:
             prompt = "" if result is None else result.prompt_after
             self._reader.command_ended(owner, run.submitted or run.command, before, prompt)
