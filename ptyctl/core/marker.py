@@ -180,6 +180,10 @@ class AsciiMarker(Marker):
     prefix: str = "__PTYCTL_"
     suffix: str = "__"
 
+    def start(self, kind: Literal["B", "E"], counter: int) -> bytes:
+        """Return the text of a mark up to its status."""
+        return f"{self.prefix}{self.nonce};{counter};{kind};".encode()
+
     def pattern(self, kind: Literal["B", "E"], counter: int) -> str:
         """Return an RE2 pattern for a mark; its first group is the status."""
         return f"{_literal(self.prefix)}{self.nonce};{counter};{kind};(\\d+){_literal(self.suffix)}"

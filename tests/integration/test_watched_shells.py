@@ -175,3 +175,16 @@ async def test_incomplete_command_ends_with_an_error(watched: WatchedShell, comm
     assert reply.exit_code not in (0, None)
     assert (await watched.handle.exec("echo next", timeout_ms=PATIENCE_MS)).stdout == "next\n"
     assert_nothing_of_ours({name: text for name, text in (await watched.views()).items() if name in ("screen", "text")})
+
+
+@pytest.mark.parametrize("watched", ["bash", "dash"], indirect=True)
+async def test_output_of_a_background_job_is_in_the_recording_whole(watched: WatchedShell) -> None:
+    await watched.handle.exec("true", timeout_ms=PATIENCE_MS)
+    job = "(i=0; while :; do echo BG$i; i=$((i+1)); sleep 0.01; done) &"
+    await watched.handle.exec(job, timeout_ms=PATIENCE_MS)
+    for _ in range(5):
+        await watched.handle.exec("echo one\necho two # x", timeout_ms=PATIENCE_MS)
+    await watched.handle.exec("kill $!; wait", timeout_ms=PATIENCE_MS)
+    received = (watched.folder / "output.raw").read_bytes()
+    recorded = b"".join(frame.data or b"" for frame in read_recording(watched.folder).frames)
+    assert set(re.findall(rb"BG\d+", received)) == set(re.findall(rb"BG\d+", recorded))

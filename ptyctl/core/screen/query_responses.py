@@ -185,7 +185,7 @@ _MAX_QUERY = 4096
 
 #: DSR, DA, DECRQM, DECRQCRA, XTVERSION, DECREQTPARM, window reports, kitty keyboard flags; OSC with a `?`; DECRQSS and
 #: XTGETTCAP; DECID.
-_QUERY = compile_bytes(
+QUERY = compile_bytes(
     rf"\x1b(?:\[{TERMINAL_CSI_BODY}[cnpqtuxy]"
     rf"|\][^\x07\x18\x1a\x1b?]*+\?{OSC_BODY}+{OSC_TERMINATOR}"
     rf"|P[0-9;]*+[$+]q{STRING_BODY}+\x1b\\"
@@ -218,7 +218,7 @@ class QueryDetector:
             return False
         text = self._partial + data
         self._partial = _partial_query(text)
-        end = max((found.end() for found in _QUERY.finditer(text)), default=-1)
+        end = max((found.end() for found in QUERY.finditer(text)), default=-1)
         self.bytes_after = len(text) - end
         return end >= 0
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from ptyctl.api.session import LimitUse
-from ptyctl.core.hidden_ranges import HiddenRange, modes_of
+from ptyctl.core.hidden_ranges import HiddenRange, TypedLines, modes_of
 from ptyctl.core.limits import LIMITS, Limit, UseCounter
 from ptyctl.core.marks import Mark, MarkReader, PlacedMark, with_line
 from ptyctl.core.normaliser import Normaliser, passes_unchanged
@@ -163,6 +163,8 @@ class OutputStream(Receiver):
         self._masked = False
         self._watch: OutputWatch | None = None
         self._hold_timer: asyncio.TimerHandle | None = None
+        self._typed_lines: TypedLines | None = None
+        self._examined_raw = 0
         self._output_handlers: tuple[OutputHandler, ...] = ()
         self._publisher = Publisher()
         self.wait, self.notify_waiters, self.subscribe = self.signal.wait, self.signal.notify, self._publisher.subscribe
@@ -355,30 +357,60 @@ class OutputStream(Receiver):
 
     # What viewers see
 
-    @property
-    def is_held(self) -> bool:
-        """Whether viewers do not see the last output yet."""
-        return self.transcript.held_from is not None
+    def hold(self, prompt: str) -> TypedLines:
+        """Show viewers no further echo of the lines that ptyctl types at a prompt, until `show` or `release`.
 
-    def hold(self) -> None:
-        """Show viewers no further output until `show` or `release`: the echo of a line that ptyctl types follows."""
-        if self.transcript.held_from is None:
-            self.transcript.held_from = self.raw_size
+        They see all other output when it arrives. The caller adds the lines to the ones returned.
+        """
+        if self._typed_lines is None:
+            self._typed_lines = TypedLines(prompt)
+            self.transcript.held_from = self._examined_raw = self.raw_size
+        return self._typed_lines
 
-    def show(self, shown: bytes, end: int | None = None) -> None:
-        """Show viewers these bytes for the held output up to a raw offset, by default its end. Keeps changes of modes."""
-        begin, end = self.transcript.held_from, self.raw_size if end is None else end
-        if begin is not None and begin < end:
-            modes = modes_of(self.read_raw(begin, end))
-            shown = self._masking.mask(shown) + modes
-            self.transcript.hide(HiddenRange(begin, end, shown), int(time.time() * 1000))
+    def expect_echo(self, typed: str, *, answers: Iterable[str] = ()) -> None:
+        """Expect the echo of a line, and rows with one of the answers, if such lines are held."""
+        if self._typed_lines is not None:
+            self._typed_lines.expect(typed, answers=answers)
+
+    def show(self, shown: bytes | None = None, *, end: int | None = None, mark: int | None = None) -> None:
+        """End the hold: show viewers these bytes in place of the held output, by default those of the typed lines.
+
+        Args:
+            end: raw offset of the end of the held output, by default its end.
+            mark: raw offset at which a mark begins that ends there.
+        """
+        end = self.raw_size if end is None else end
+        if self._typed_lines is not None:
+            self._examine(end if mark is None else mark)
+            self._hide(end, shown)
         self.release()
 
     def release(self) -> None:
-        """Show viewers the held output as it was received."""
+        """End the hold: show viewers the held output as it was received."""
+        self._typed_lines = None
         if self.transcript.held_from is not None:
             self.transcript.held_from = None
             self.signal.notify()
+
+    def _examine(self, end: int) -> None:
+        """Show viewers the output up to a raw offset that is not the echo of a typed line."""
+        begin, typed = self._examined_raw, self._typed_lines
+        if typed is None or begin >= end:
+            return
+        self._examined_raw = end
+        for other_begin, other_end in typed.feed(begin, self.read_raw(begin, end)):
+            self._hide(other_begin)
+            self.transcript.held_from = other_end
+
+    def _hide(self, end: int, shown: bytes | None = None) -> None:
+        """Hide the held output up to a raw offset."""
+        begin, typed = self.transcript.held_from, self._typed_lines
+        if begin is None or begin >= end or typed is None:
+            return
+        if shown is None:
+            shown, typed.shown = typed.shown, b""
+        shown = self._masking.mask(shown) + modes_of(self.read_raw(begin, end))
+        self.transcript.hide(HiddenRange(begin, end, shown), int(time.time() * 1000))
 
     def read_shown(self, begin: int, end: int) -> bytes:
         """Return what viewers see for the raw bytes between two offsets."""
@@ -510,6 +542,8 @@ class OutputStream(Receiver):
             finally:
                 self.handling_marks = False
             self._publisher.publish(MarksHandled())
+        if self._typed_lines is not None:
+            self._examine(self.raw_size)
         for handler in self._output_handlers:
             handler(begin, data)
         self.signal.notify_received(nbytes)

@@ -56,6 +56,9 @@ _BASH_EXPANSION = f' "${{HISTIGNORE:={_BASH_IGNORE_SPACE}}}"\x1b\x05\x15'
 #: Size of one paste: zsh ends a paste in which no byte arrives for its KEYTIMEOUT, so each fits one write.
 _PASTE_CHARACTERS = 1000
 _ZSH_RESTORE = "(( ! ${+__ptyctl_kept} )) || { unset __ptyctl_kept; unsetopt histignorespace; }"
+#: Texts in rows that a shell shows during the set-up, and rows of zsh: the end of an unfinished row, and the expanded words.
+_ANSWERS = (FISH_ERROR_PREFIX.strip(), "in command substitution", _BASH_VERSION.decode(), FUNCTION)
+_ZSH_ROWS = "%\n#\n1on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +77,18 @@ class ProbedShell:
 def hidden_setup(terminal: TerminalState, profile: DeviceProfile) -> Iterator[None]:
     """Hide lines of ptyctl at a prompt, with what they print, from viewers: they see the prompt that is shown again after them.
 
-    If none is shown, viewers see all of it.
+    If none is shown, viewers see the last lines.
     """
     stream, before = terminal.stream, terminal.last_line()
-    stream.hold()
+    lines = stream.hold(before)
+    lines.expect(_ZSH_ROWS, answers=_ANSWERS)
     try:
         yield
-        if stream.ended is None and terminal.last_line() == before:
+        if stream.ended is None and terminal.last_line() == before and not lines.has_other:
             stream.show(b"")
         elif stream.ended is None and terminal.prompt_certainty(profile) is not None:
-            stream.show(ERASE_ROW + stream.last_raw_line())
+            prompt = stream.last_raw_line()
+            stream.show(ERASE_ROW + (prompt if FUNCTION.encode() not in prompt else terminal.last_line().encode()))
     finally:
         stream.release()
 
@@ -112,6 +117,7 @@ async def probe_shell(
     if dialect is None:
         return ProbedShell(None, "no POSIX shell answered here")
     marker = Marker(nonce, dialect)
+    stream.expect_echo("", answers=(nonce,))
     if has_marks:
         return ProbedShell(marker)
     marks: list[PlacedMark] = []
@@ -139,6 +145,7 @@ async def _output_of(
     def output() -> str:
         return stream.read(begin, stream.spool_end).decode("utf-8", "replace")
 
+    stream.expect_echo(line, answers=() if answer is None else (answer,))
     await terminal.gate.type(line + "\n", writer)
     while stream.ended is None and terminal.now() < deadline:
         certainty = terminal.prompt_certainty(profile)
@@ -167,6 +174,7 @@ async def keep_history_clean(terminal: TerminalState, writer: Writer) -> None:
     """
     stream = terminal.stream
     if _ZSH_PROMPT in stream.read_raw(max(stream.raw_size - _ZSH_PROMPT_WITHIN_BYTES, 0), stream.raw_size):
+        stream.expect_echo(_ZSH_EXPANSION)
         await terminal.gate.type(_ZSH_EXPANSION, writer)
     elif BRACKETED_PASTE in stream.terminal_modes and _READLINE_PROMPT.search(stream.last_raw_line()):
         begin, deadline = stream.raw_size, terminal.now() + PROBE_WAIT_S
@@ -176,6 +184,7 @@ async def keep_history_clean(terminal: TerminalState, writer: Writer) -> None:
             if stream.ended is not None or terminal.now() >= min(due, deadline):
                 return
             await stream.wait(min(due, deadline))
+        stream.expect_echo(_BASH_EXPANSION)
         await terminal.gate.type(_BASH_EXPANSION, writer)
 
 
@@ -209,7 +218,9 @@ async def install_integration(
 async def _bash_version(terminal: TerminalState, profile: DeviceProfile, writer: Writer) -> tuple[int, ...]:
     """Return the version; empty if the shell is not bash. The sum distinguishes the output from the echo."""
     left, right = random.randrange(10_000, 50_000), random.randrange(10_000, 50_000)
-    lines = await _output_of(terminal, profile, f' {BEFORE_BUILTIN} echo "$(({left}+{right}))${{BASH_VERSION-}}"', writer)
+    line = f' {BEFORE_BUILTIN} echo "$(({left}+{right}))${{BASH_VERSION-}}"'
+    terminal.stream.expect_echo("", answers=(str(left + right),))
+    lines = await _output_of(terminal, profile, line, writer)
     versions = (re.search(rf"{left + right}(\d+)\.(\d+)\.", line) for line in lines)
     return next((tuple(map(int, found.groups())) for found in versions if found), ())
 
@@ -219,6 +230,7 @@ async def _type_and_wait(terminal: TerminalState, profile: DeviceProfile, line: 
     stream = terminal.stream
     before = stream.prompts.count
     deadline = terminal.now() + PROBE_WAIT_S
+    stream.expect_echo(line)
     await terminal.gate.type(line + "\n", writer)
     while stream.prompts.count == before:
         if stream.ended is not None or terminal.now() >= deadline:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Self
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.api.exec import DoneReason
 from ptyctl.core.control_sequences import BRACKETED_PASTE, ESC
-from ptyctl.core.hidden_ranges import ERASE_ROW, shown_command
+from ptyctl.core.hidden_ranges import ERASE_ROW, TypedLines, shown_command
 from ptyctl.core.marker import FISH_CHECK_KEY, AsciiMarker, Marker, as_paste, is_pastable, is_typable, paste
 from ptyctl.core.marks import OSC_NUMBER, PlacedMark
 from ptyctl.core.renderer import render
@@ -47,6 +48,11 @@ MARK_SENDER_S = 0.1
 _AT_EMPTY_LINE = Writer(system=True, command=True)
 _OTHER_SHELL = "another shell reads than at the end of the last command of this task: it ended before the command began"
 _NOT_RUN = "the command was not run: functions in the shell replace the builtin eval and the builtins that could call it"
+
+
+#: The characters that `string escape` of fish puts a backslash before, in a text with quotes.
+_FISH_ESCAPED = re.compile(r"""[\\&$ #;<>()\[\]{}?*|~%'"]""")
+_BACKSLASH = r"\\\g<0>"
 
 
 class ShellStrategy(CompletionStrategy):
@@ -93,27 +99,29 @@ class ShellStrategy(CompletionStrategy):
         self._command_file = write_memory_file(run.command.replace("\r\n", "\n").encode("utf-8", "surrogateescape"))
         return f"source {quote_word(str(self._command_file))}"
 
-    async def _type_wrapped(self, run: Run, text: str, writer: Writer, before: Callable[[], None] | None) -> None:
-        """Type a line that runs the command. Viewers see the command in its place, once the begin mark ends the echo."""
+    async def _type_wrapped(
+        self, run: Run, text: str, writer: Writer, before: Callable[[], None] | None, *, stop: bytes | None = None
+    ) -> None:
+        """Type a line that runs the command. Viewers see the command in its place. `stop`: a begin mark in ASCII form."""
         self._is_wrapped = True
-        self._stream.hold()
+        lines = self._hold(run)
+        lines.expect(text, stop=stop)
+        lines.shown = self._shown(run)
         await type_for_run(self._terminal, run, text, writer, before)
+
+    def _hold(self, run: Run) -> TypedLines:
+        return self._stream.hold(run.prompt_before or self._terminal.learned_prompt or "")
 
     def _output_began(self, run: Run, begin: PlacedMark) -> None:
         """Record a begin mark: it follows the echo."""
         run.output_began(begin.raw_end, begin.spool_end)
         if self._is_wrapped:
-            self._stream.show(self._shown(run), begin.raw_end)
+            self._stream.show(end=begin.raw_end, mark=begin.raw_begin)
 
     def _shown(self, run: Run) -> bytes:
         """Return what viewers see of the line: the command, after the prompt if it is part of the held output."""
         prompt = "" if run.prompt_before else self._terminal.learned_prompt or ""
         return prompt.encode() + shown_command(_as_given(run))
-
-    def _release_after(self, quiet_s: float) -> None:
-        """Show viewers the echo as it was received if no begin mark follows it: another program may have got the line."""
-        if self._stream.is_held and quiet_s >= UNMARKED_UNSURE_S:
-            self._stream.release()
 
     def _quiet_s(self) -> float:
         """Return the time since the last byte, or since the command was typed."""
@@ -281,6 +289,8 @@ class MarksStrategy(ShellStrategy):
             return
         if editing and dialect == "fish" and self._command_file is None and is_pastable(command, dialect):
             line = paste(command) + FISH_CHECK_KEY
+            for escaped in (self._marker.eval_command(command), f"eval {_FISH_ESCAPED.sub(_BACKSLASH, command)}"):
+                self._hold(run).expect(f" {escaped}")  # what the key makes of an incomplete command
         elif editing and dialect != "fish" and is_pastable(command, dialect) and is_read_as_given(command, dialect):
             line = paste(command)
         else:  # the blank keeps the line out of the history, if configured
@@ -289,8 +299,6 @@ class MarksStrategy(ShellStrategy):
 
     def check(self, run: Run) -> None:
         quiet_s = self._quiet_s()
-        if self._is_wrapped:
-            self._release_after(quiet_s)
         if self._stream.ended is not None:
             finish_run(self._terminal, run, "eof")
         elif self._at_unmarked_prompt(run, quiet_s, begun=run.raw_begin is not None, ended=self._end is not None):
@@ -401,7 +409,8 @@ class MarkerStrategy(ShellStrategy):
         if isinstance(marker, AsciiMarker):
             self._ascii_marks = _AsciiMarks(marker, self._counter, stream)
         typed = as_paste(line, BRACKETED_PASTE in stream.terminal_modes, marker.dialect)
-        await self._type_wrapped(run, typed + "\n", writer, note)
+        stop = marker.start("B", self._counter) if isinstance(marker, AsciiMarker) else None
+        await self._type_wrapped(run, typed + "\n", writer, note, stop=stop)
 
     def resume(self, counter: int, end: PlacedMark | None, begin: tuple[int, int]) -> None:
         """Attach to a command that an earlier process typed.
@@ -420,8 +429,6 @@ class MarkerStrategy(ShellStrategy):
 
     def check(self, run: Run) -> Typing | None:
         quiet_s = self._quiet_s()
-        if self._is_wrapped:
-            self._release_after(quiet_s)
         if self._ascii_marks is not None:
             self._ascii_marks.check(run, self._terminal)
         if self._end is not None:
@@ -467,9 +474,12 @@ class MarkerStrategy(ShellStrategy):
         """Type a line that sends the end mark with the status of the command, unless another task has typed into the line."""
         self._prompt, line_feeds = _ShownPrompt.now(self._terminal), self._line_feeds
         self._typed_at, self._line_feeds = self._terminal.now(), self._stream.line_feeds
-        self._stream.hold()
+        line = self.marker.end_line(self._counter + 1) + "\n"
+        lines = self._stream.hold(self._prompt.line)
+        lines.expect(line)
+        lines.shown = ERASE_ROW  # the prompt follows again in the row of the one that has been shown
         try:
-            await self._gate.type(self.marker.end_line(self._counter + 1) + "\n", _AT_EMPTY_LINE)
+            await self._gate.type(line, _AT_EMPTY_LINE)
         except PtyctlError as error:
             if error.code is not ErrorCode.BUSY:
                 raise
@@ -488,7 +498,7 @@ class MarkerStrategy(ShellStrategy):
         elif mark.kind == "end" and mark.counter == self._counter:
             _refuse_run(self._terminal, run)
         elif mark.kind == "end" and mark.counter == self._counter + 1 and run.raw_begin is not None:
-            self._stream.show(ERASE_ROW, placed.raw_end)  # the prompt follows again in the row of the one that has been shown
+            self._stream.show(end=placed.raw_end, mark=placed.raw_begin)
             if self._shell_is_back():
                 self._finish_at(run, placed)
             elif self._end is None:
@@ -609,7 +619,7 @@ class _AsciiMarks:
             position = self._stream.read_raw(self._raw, self._stream.raw_size).find(text)
             raw_begin = self._raw + max(position, 0) + len(text)
             run.output_began(raw_begin, found.end)
-            self._stream.show(shown_command(_as_given(run)), raw_begin)
+            self._stream.show(end=raw_begin, mark=raw_begin - len(text))
             self._end = Search(self._end_pattern, found.end)
         found = self._end.search(self._stream.window)
         if found is not None:

@@ -430,7 +430,7 @@ class StrategySelector:
             await guard.clear_shell_line(lambda: self.has_marks)
             await self._wait_for_next_prompt(run)
             if not self.has_marks and terminal.expects_prompt and not self._history_kept_clean:
-                await self._keep_history_clean(writer)
+                await self._keep_history_clean(run, writer)
             return ProbedShell(Marker(self._nonce, dialect or "posix"))
         if self._installed_in is not None and not self._marks_lost:  # in the foreground again; its counter continues
             await self._wait_for_next_prompt(run)
@@ -445,16 +445,12 @@ class StrategySelector:
         with hidden_setup(terminal, run.profile):
             return await self._set_up(run, writer, named)
 
-    async def _keep_history_clean(self, writer: Writer) -> None:
-        """Keep the lines of this run and later ones out of the history. The output is held until the command begins."""
+    async def _keep_history_clean(self, run: Run, writer: Writer) -> None:
+        """Keep the lines of this run and later ones out of the history."""
         self._history_kept_clean = True
-        self._stream.hold()
-        try:
+        with hidden_setup(self._terminal, run.profile):
             await keep_history_clean(self._terminal, writer)
             await self._terminal.wait_quiet(FIRST_OUTPUT_QUIET_S, self._terminal.now() + NEXT_PROMPT_WAIT_S)
-        except BaseException:
-            self._stream.release()
-            raise
 
     async def _set_up(self, run: Run, writer: Writer, named: ShellName | None) -> ProbedShell:
         """Probe the program at its prompt, unless the caller of open named the shell, and install integration."""
