@@ -210,6 +210,7 @@ class Session:
             raw_size=lambda: self.stream.raw_size,
             on_input=self._input_sent,
             on_secret=self._mask_typed,
+            is_shown=lambda: self.typed_echo.is_shown(),
             check_recorded=self.activity.check,
             check_reserved=lambda: self.runs.check_reserved(),
         )
@@ -1001,7 +1002,7 @@ class Session:
         return run is not None and run.unread(raw)
 
     def _input_sent(self, writer: Writer, data: bytes, secret: bool) -> None:
-        pieces = self.typed_echo.typed(writer, data, secret=secret, raw=self.gate.typed_raw)
+        pieces = self.typed_echo.typed(data, shown=self.gate.typed_shown, secret=secret, raw=self.gate.typed_raw)
         if not writer.system:
             self.runs.typing(writer, data)
             self.activity.typed(writer, pieces)

@@ -201,7 +201,7 @@ def test_text_without_echo_that_is_erased_stays_hidden(erase: str, end: str, tog
     far_end = FarEnd(QUESTION)
     for keys in [SECRET + erase + end] if together else [SECRET, erase, end]:
         far_end.type(keys)
-    far_end.show("\r\nwrong\r\n".encode() + QUESTION)
+    far_end.show(b"\r\nwrong\r\n" + QUESTION)
     assert SECRET not in "".join(far_end.texts(True))
     assert "".join(far_end.texts(False)).startswith(SECRET)
 

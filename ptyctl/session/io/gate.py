@@ -271,6 +271,7 @@ class Gate:
         raw_size: Callable[[], int] = lambda: 0,
         on_input: Callable[[Writer, bytes, bool], None] = lambda writer, data, secret: None,
         on_secret: Callable[[bytes], None] = lambda data: None,
+        is_shown: Callable[[], bool] = lambda: True,
         check_recorded: Callable[[], None] = lambda: None,
         check_reserved: Callable[[], None] = lambda: None,
     ) -> None:
@@ -284,6 +285,7 @@ class Gate:
             raw_size: returns the size of the output so far.
             on_input: called with the writer, the bytes and whether they are secret, after the channel took them.
             on_secret: called with secret bytes before they are sent, so that their echo can be masked.
+            is_shown: returns whether the terminal certainly shows what a user types now.
             check_recorded: raises PtyctlError while a console takes no input because it cannot be recorded.
             check_reserved: raises PtyctlError while the session itself types, for example during a login: input of a caller
                 could then become part of a password.
@@ -291,6 +293,8 @@ class Gate:
         self.bytes_sent = 0
         #: The size of the output before the input that was sent last.
         self.typed_raw = 0
+        #: Whether the terminal certainly shows that input.
+        self.typed_shown = True
         #: Typing rate for a far end that loses faster input; None for the default.
         self.pace: Pace | None = None
         #: Text that users typed since the last Enter, without replies to queries, pager keys and logins.
@@ -303,6 +307,7 @@ class Gate:
         self._raw_size = raw_size
         self._on_input = on_input
         self._on_secret = on_secret
+        self._is_shown = is_shown
         self._check_recorded = check_recorded
         self._check_reserved = check_reserved
         self._now = asyncio.get_running_loop().time
@@ -614,7 +619,10 @@ class Gate:
         return from_channel(error)
 
     def _hand_over(self, out: _Outgoing, writer: Writer) -> None:
-        """Write what the channel accepts now. ECHO is read first: after the input, the program may turn it on again."""
+        """Write what the channel accepts now.
+
+        ECHO and the reader are observed first: after the input, the program may turn it on again, or end.
+        """
         channel = self._channel()
         secret = self.is_secret(writer)
         rest = out.data[out.sent :]
@@ -625,6 +633,7 @@ class Gate:
         inspector = None if writer.system or writer.command else self._inspector
         if inspector is not None:
             inspector.sending(rest)
+        self.typed_shown = writer.system or writer.command or self._is_shown()
         is_in_driver = not (writer.system or writer.command) and self._program_reads_line(channel, rest)
         taken = channel.write(rest)
         self.bytes_sent += taken

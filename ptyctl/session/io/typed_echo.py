@@ -10,15 +10,14 @@ from ptyctl.core.echo_watch import EchoWatch, TypedPiece
 from ptyctl.core.secret_masker import ECHO_TIMEOUT_S
 from ptyctl.platforms import DeviceProfile
 
-from .gate import Writer
 from .terminal_state import TerminalState
 
 
 class TypedEcho:
     """Divides input into pieces, and decides whether each is shown.
 
-    The terminal driver of this machine reports whether it echoes, and the line editor of a shell of this machine shows a command
-    line. Elsewhere (SSH, Telnet, programs and commands that read single keys) the output tells, if a terminal echoes at all.
+    The terminal driver of this machine reports whether it echoes, and the line editor of a local shell shows its line.
+    Elsewhere (SSH, Telnet, programs and commands that read single keys) the output tells, if a terminal echoes at all.
     """
 
     def __init__(
@@ -42,9 +41,9 @@ class TypedEcho:
         self._timer: asyncio.TimerHandle | None = None
         terminal.stream.watch_with(self)
 
-    def typed(self, writer: Writer, data: bytes, *, secret: bool, raw: int) -> list[TypedPiece]:
-        """Return the pieces of input that was sent when the output had the size `raw`."""
-        if secret or writer.system or writer.command or self._is_shown():
+    def typed(self, data: bytes, *, shown: bool, secret: bool, raw: int) -> list[TypedPiece]:
+        """Return the pieces of input that was sent when the output had the size `raw`. `shown`: `is_shown` at that time."""
+        if secret or shown:
             return [TypedPiece(data, shown=not secret)]
         stream, now = self._stream, self._loop.time()
         row = stream.read_raw(max(raw - 4096, stream.incarnation_raw), raw)
@@ -57,8 +56,8 @@ class TypedEcho:
             self.received(stream.read_raw(raw, stream.raw_size))
         return pieces
 
-    def _is_shown(self) -> bool:
-        """Return whether typed text is certainly shown, or is not for a terminal."""
+    def is_shown(self) -> bool:
+        """Return whether text that is typed now is certainly shown, or is not for a terminal."""
         terminal = self._terminal
         if not terminal.expects_prompt:
             return True
