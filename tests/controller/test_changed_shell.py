@@ -72,7 +72,9 @@ async def test_exec_after_task_has_left_nested_shell_runs(shell: SessionHandle, 
 @pytest.mark.parametrize("keys", [{"data": "exit\n"}, {"key": "ctrl_d"}])
 async def test_exec_after_task_has_left_nested_shell_by_keys_runs(shell: SessionHandle, keys: dict[str, str]) -> None:
     await shell.exec("bash --norc --noprofile", timeout_ms=PATIENCE_MS)
-    await shell.exec("echo inner", timeout_ms=PATIENCE_MS)
+    reply = await shell.exec("echo inner", timeout_ms=PATIENCE_MS)
+    # Ctrl-D before its prompt, which may follow the end of the command, would be lost
+    await read(shell, cursor=reply.next_cursor, until_regex=PROMPT, timeout_ms=PATIENCE_MS)
     await write(shell, **keys, until_regex=rf"exit\n(?s:.)*{PROMPT}", timeout_ms=PATIENCE_MS)
     assert (await shell.exec("echo outer", timeout_ms=PATIENCE_MS)).stdout == "outer\n"
 
