@@ -90,6 +90,10 @@ class TerminalStatus:
         """Return pid and name of the program that leads the foreground process group, None if unknown."""
         return None
 
+    def foreground_directory(self) -> str | None:
+        """Return the working directory of that program, None if unknown."""
+        return None
+
     def foreground_names(self) -> frozenset[str]:
         """Return the names of all programs of the foreground process group; none if unknown."""
         return frozenset()

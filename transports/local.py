@@ -391,6 +391,11 @@ class LocalChannel(LocalProgram):
             return leader, program_name(leader)
         return None
 
+    def foreground_directory(self) -> str | None:
+        with contextlib.suppress(OSError):
+            return str(Path(f"/proc/{os.tcgetpgrp(self._master)}/cwd").readlink())
+        return None
+
     def foreground_names(self) -> frozenset[str]:
         with contextlib.suppress(OSError):
             return names_of_group(os.tcgetpgrp(self._master))

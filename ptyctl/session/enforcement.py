@@ -248,7 +248,10 @@ class Enforcement:
         return self._shell_reader.now().key
 
     def _surroundings(self) -> str:
-        """Return what an approver sees besides the text: the folder that the shell reports, or the prompt."""
+        """Return what an approver sees besides the text: the folder of the shell, or the prompt of the device.
+
+        Where nobody tells the folder, each line that is entered may change it.
+        """
         if not (self._reader.is_used or self._far_end.is_device()):
             return ""  # where the shell begins: it may not have reported that yet
         reported = self._stream.last_prompt if self._far_end.has_marks() else None
@@ -256,7 +259,8 @@ class Enforcement:
             return str(reported.directory)
         if self._far_end.is_device():
             return self._places.shown_prompt()[1]
-        return self._terminal.learned_prompt or ""
+        folder = self._terminal.foreground_directory() if self._terminal.foreground_shell() is not None else None
+        return folder or f"{self._terminal.learned_prompt}\0{self._shell_reader.entered_lines}"
 
     def _last_rows(self) -> tuple[str, ...]:
         """Return the rows of the output for an approval request."""

@@ -129,6 +129,41 @@ async def test_approved_line_is_not_typed_in_a_shell_that_was_entered_since(tmp_
     assert not [path for path in (tmp_path / "held", tmp_path / "inner/held") if path.exists()]
 
 
+@pytest.mark.parametrize("moves", [False, True])
+@pytest.mark.parametrize("nested", [None, "dash"])
+@pytest.mark.parametrize("program", ["dash", "zsh -f", "ksh"])
+async def test_approved_line_is_not_typed_in_another_folder(
+    tmp_path: Path, program: str, nested: str | None, moves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = [*program.split()]
+    require_program(command[0], command[0])
+    require_program("dash", "dash")
+    monkeypatch.setenv("PS1", "same> ")
+    (tmp_path / "policy.toml").write_text(
+        'extends = ["off"]\n[[rules]]\nid = "held"\nregex = "^mkdir "\ndecision = "ask"\nreason = "a test"\n'
+    )
+    (tmp_path / "inner").mkdir()
+    fields = {"state_dir": tmp_path / "state", "policy": str(tmp_path / "policy.toml"), "approvals": {"allow_self": True}}
+    async with LocalController(Settings.model_validate(fields)) as controller:
+        shell = await SessionHandle.open(controller, protocol="local", command=command, cwd=str(tmp_path))
+        if nested is not None:
+            await shell.exec(nested, timeout_ms=PATIENCE_MS)
+        await shell.exec("true", timeout_ms=PATIENCE_MS)
+        with refused(ErrorCode.APPROVAL_PENDING) as held:
+            await write(shell, data="mkdir held\n")
+        request = held.value.details["approval_id"]
+        await controller.approvals(ApprovalsRequest.of({"action": "approve", "approval_id": request}))
+        await shell.exec("cd inner" if moves else "cd .", timeout_ms=PATIENCE_MS)
+        if moves:
+            with pytest.raises(PtyctlError, match=r"no longer valid|must approve"):
+                await write(shell, data="mkdir held\n", approval_id=request)
+        else:
+            await write(shell, data="mkdir held\n", approval_id=request, until_regex=PROMPT, timeout_ms=PATIENCE_MS)
+    assert [path for path in (tmp_path / "held", tmp_path / "inner/held") if path.exists()] == (
+        [] if moves else [tmp_path / "held"]
+    )
+
+
 @in_each
 @pytest.mark.parametrize("nested", ["bash --norc --noprofile", "dash"])
 async def test_command_typed_while_its_shell_ends_is_not_run_by_the_shell_below(shell: SessionHandle, nested: str) -> None:

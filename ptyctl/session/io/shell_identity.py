@@ -100,6 +100,8 @@ class ShellReader:
         #: Principal and task whose last shell is the one that sends marks: while that reads, nothing changes for the task.
         self.settled: tuple[str, str | None] | None = None
         self._typed = b""
+        #: Number of lines that users have entered, and of commands of runs that have ended.
+        self.entered_lines = 0
 
     def now(self, shown: str | None = None) -> ShellIdentity:
         """Return the shell that reads. `shown`: its prompt, if that is known; otherwise it is taken from the last line."""
@@ -165,6 +167,7 @@ class ShellReader:
             before: the shell that read the command; None for the one that sends marks.
             prompt: the prompt that is shown after it; empty if it is not shown yet.
         """
+        self.entered_lines += 1
         now = self.now(prompt or (before.prompt if before is not None else ""))
         before = now._replace(front_of=None) if before is None else before
         is_expected = (
@@ -189,6 +192,7 @@ class ShellReader:
             self._typed = self._typed.rpartition(ETX)[2]
         *lines, rest = _LINE_END.split(self._typed)
         self._typed = rest[:_MAX_LINE]
+        self.entered_lines += len(lines)
         if (last := self._last.get(owner)) is None:
             return
         self.settled = None

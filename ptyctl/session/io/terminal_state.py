@@ -212,6 +212,10 @@ class TerminalState:
         """Return pid and name of the program that leads the foreground process group; None if unknown."""
         return self._channel().foreground_program()
 
+    def foreground_directory(self) -> str | None:
+        """Return the working directory of that program; None if unknown."""
+        return self._channel().foreground_directory()
+
     def foreground_names(self) -> frozenset[str]:
         """Return the names of all programs of the foreground process group; none if unknown."""
         return self._channel().foreground_names()
