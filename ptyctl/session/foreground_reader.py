@@ -103,6 +103,7 @@ class ForegroundReader:
     def typed(self, data: bytes, *, secret: bool) -> None:
         """Note input that was sent. `secret`: its echo is masked."""
         self._used_raw = self._stream.incarnation_raw
+        data = data.replace(b"\r\0", b"\r")  # a line end of Telnet
         end = max(data.rfind(b"\r"), data.rfind(b"\n")) + 1
         if end:
             self._entered_by, self._line_begun_by = self._program, None

@@ -131,6 +131,11 @@ export function createKeyboard(session, { onError, changed, answered, isLive, cl
     if (refused && "key" in input && input.key === "ctrl_c") release();
     if (refused) return drop(refused, input);
     if (unsent.length || isUncertain || !isLive()) return hold([input]);
+    enqueue(input);
+  };
+
+  /** Adds input to the queue; text becomes a part of the text before it. @param {Input} input */
+  const enqueue = (input) => {
     const last = queue.at(-1);
     if (last && "text" in last && "text" in input && last.text.length < PIECE && isPaste(last) === isPaste(input)) last.text += input.text;
     else queue.push(input);
@@ -183,7 +188,7 @@ export function createKeyboard(session, { onError, changed, answered, isLive, cl
     if (!isLive() || !admit()) return;
     const inputs = unsent;
     discard();
-    queue.push(...inputs.map((input) => ({ ...input, at: mark() })));
+    for (const input of inputs) enqueue({ ...input, ...("text" in input ? { pasted: true } : {}), at: mark() }); // in few calls, which may take long
     void send();
   };
 
