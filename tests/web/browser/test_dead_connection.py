@@ -29,6 +29,9 @@ from .visitor import Visitor
 #: Longer than the time after which the page is stale, and than that for which keys are sent.
 _SHORT_TTL_MS = 9_000
 
+#: A prompt with the folder may wrap the lines that the tests look for.
+_SHORT_PROMPT = "PS1='$ '"
+
 
 class Line:
     """A visitor whose way to the daemon can be cut, or whose daemon can be stopped."""
@@ -97,6 +100,7 @@ async def _line(
             await expect(tab.page.get_by_role("heading", level=1)).to_be_visible()
             command = ["bash", "--norc", "--noprofile"]
             session = await visitor.call("ptyctl_session", action="open", protocol="local", command=command, cwd=str(folder))
+            await visitor.call("ptyctl_session_exec", session_id=session["session_id"], task_id="web", cmd=_SHORT_PROMPT)
             line = Line(visitor, proxy, pid, how, folder, f"/s/{session['session_id']}")
             await tab.page.goto(f"{url}{path or line.path}")
             await expect(tab.page.get_by_role("heading", level=1)).to_be_visible()  # calls need the login, which is read first
